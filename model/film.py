@@ -49,17 +49,16 @@ class Film:
         side."""
         return self.scale or max(1, min(DEFAULT_SCALE, DEFAULT_SIDE // max(width, height)))
 
-    def check_size(self, width: int, height: int, channels: int) -> None:
-        """Raise InvalidInput where the film of a picture of so many pixels would be too large."""
+    def check_size(self, width: int, height: int, channels: int, count: int = 1) -> None:
+        """Raise InvalidInput where `count` films of pictures of so many pixels would be too large."""
         scale = self.scale_of(width, height)
         width, height = width * scale, height * scale
-        most = MAX_BYTES // (width * height * channels)
+        most = MAX_BYTES // (width * height * channels * count)
         if self.frames > most:
+            films = "a film" if count == 1 else f"each of {count} films"
             limit = f"has at most {most} frames" if most >= MIN_FRAMES else "is too large"
-            reason = (
-                f"frames: a film of {width}x{height} pixels {limit}; ask for fewer, a smaller scale or fewer images"
-            )
-            raise InvalidInput(f"{reason}.", "frames")
+            reason = f"{films} of {width}x{height} pixels {limit}; ask for fewer, a smaller scale or fewer images"
+            raise InvalidInput(f"frames: {reason}.", "frames")
 
     @property
     def durations(self) -> list[int]:

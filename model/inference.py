@@ -224,6 +224,7 @@ class Model:
         repeats: int = DEFAULT_REPEATS,
         clean: Clean = "off",
         seed: int | None = None,
+        progress: Progress = False,
     ) -> Estimate:
         """Estimate -log2 p(known pixels), whatever the hidden ones show, from `repeats` completions (2 to 256).
 
@@ -233,21 +234,26 @@ class Model:
         given = read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
         known_bytes = int(given[1].sum())
         check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
-        completed = self._paint(self._request(repeats, seed, 1.0, class_name, 1.0, given, particles))
+        completed = self._paint(self._request(repeats, seed, 1.0, class_name, 1.0, given, particles), progress)
         assert completed.evidence_bits is not None
         return estimate(completed.evidence_bits, known_bytes)
 
     def tail_probabilities(
-        self, images: Pictures, *, class_name: str | None = None, clean: Clean = "off"
+        self,
+        images: Pictures,
+        *,
+        class_name: str | None = None,
+        clean: Clean = "off",
+        progress: Progress = False,
     ) -> np.ndarray | None:
         """Return how unusual images are for the model, one or many: a bound on the probability, float64 [n], that a
         test image's bits lie as far outside; below 0.01 an image is not typical. None where `scanline evaluate --save`
-        has not been run. images: see `score`; class_name: see `sample`; clean: see `classify`."""
+        has not been run. images: see `score`; class_name and progress: see `sample`; clean: see `classify`."""
         if self.typicality is None:
             return None
         cleaned = self._cleaned(images, clean)
         whole = cleaned.images.reshape(-1, *self.config.image_shape)
-        bits = self.score(whole, class_name=class_name) * self.config.bytes
+        bits = self.score(whole, class_name=class_name, progress=progress) * self.config.bytes
         return self.typicality.tail_probabilities(bits, cleaned.images, cleaned.noisy)
 
     def classify(self, images: Pictures, *, clean: Clean = "auto", progress: Progress = False) -> Classification:

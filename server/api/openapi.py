@@ -9,9 +9,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from scanline.model import film as films
-from scanline.model.pictures import MEDIA_TYPES
 from scanline.server.api.middleware.auth import OPEN_PATHS
+from scanline.server.api.payload.image_output import MEDIA_TYPES
 from scanline.server.api.payload.response_schemas import ErrorAnswer
 from scanline.server.api.payload.schemas import (
     IGNORED_VALUES,
@@ -74,7 +73,7 @@ def errors(*statuses: int) -> Responses:
 
 def painted() -> Responses:
     """Describe the responses of a painting route: JSON, pictures, an array, events, and errors."""
-    files = (*dict.fromkeys([*MEDIA_TYPES.values(), *films.MEDIA_TYPES.values()]), "application/x-npy")
+    files = (*dict.fromkeys(MEDIA_TYPES.values()), "application/x-npy")
     content = {**{kind: {"schema": _FILE} for kind in files}, "text/event-stream": {"schema": {"type": "string"}}}
     return {200: {"description": "The images.", "content": content}, **errors(*WORK_ERRORS, 406)}
 

@@ -127,6 +127,8 @@ def test_progress_is_reported_in_bytes_and_changes_nothing(grey_directory: Path,
     assert reported[-1] == (105, 105)
     np.testing.assert_array_equal(model.score(images, progress=lambda *now: reported.append(now)), model.score(images))
     assert reported[-1] == (105, 105)
+    model.score_known(images[0], keep_rows=3, repeats=2, seed=1, progress=lambda *now: reported.append(now))
+    assert reported[-1] == (70, 70)
 
 
 def test_a_bar_is_shown_in_a_terminal(grey_model: "scanline.Model", capfd: pytest.CaptureFixture[str]) -> None:

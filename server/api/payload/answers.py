@@ -99,9 +99,11 @@ async def painted_chunks(
     known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
     """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
-    JSON but `data`. known: for a film, the given pixels of completions, bool [n, H, W]."""
+    JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
+    size: int | None = max(images.size, len(images) * prod(output.size or ()))
     if media_type == JSON:
-        steps = _json(answer, _image_data(images, facts, output))
+        steps = _json(answer, _image_data(images, known, facts, output))
+        size = size if output.film is None else None
     elif output.film is not None:
         yield await offload.run_long(partial(_film, images, known, output.film, output, media_type))
         return
@@ -112,7 +114,7 @@ async def painted_chunks(
                 yield await offload.run_long(partial(_sheet, images, output, name))
                 return
         steps = pictures.npy_chunks(images, output.resized)
-    async for chunk in offload.in_chunks(steps, max(images.size, len(images) * prod(output.size or ()))):
+    async for chunk in offload.in_chunks(steps, size):
         yield b"".join(chunk)
 
 
@@ -164,9 +166,13 @@ def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: Imag
     return encode_film(np.asarray(picture), np.asarray(appear), film, name)
 
 
-def _image_data(images: np.ndarray, facts: Iterable[Facts], output: ImageOutput) -> Iterator[Iterator[bytes]]:
-    for index, (image, own) in enumerate(zip(images, facts, strict=True)):
-        data = ImageData(**output.data(image), index=index, **own)
+def _image_data(
+    images: np.ndarray, known: np.ndarray | None, facts: Iterable[Facts], output: ImageOutput
+) -> Iterator[Iterator[bytes]]:
+    film = output.film
+    turns = [None] * len(images) if film is None else film.turns(len(images), images.shape[1:3], known)
+    for index, (image, appear, own) in enumerate(zip(images, turns, facts, strict=True)):
+        data = ImageData(**output.data(image, appear), index=index, **own)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
 
 

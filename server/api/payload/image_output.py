@@ -5,18 +5,22 @@ of the size asked for is the nearest one of the image, and the answer says so, a
 """
 
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from scanline.model import film as films
 from scanline.model import pictures
 from scanline.model.config import ModelConfig
 from scanline.model.film import Film
+from scanline.model.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import quoted
 from scanline.server.api.payload.schemas import PaintFields
 
+MEDIA_TYPES = {**pictures.MEDIA_TYPES, **films.MEDIA_TYPES}  # of stills and films
 URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")  # as in the official API, whose other models answer with base64
 SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 MAX_SIDE = 2048  # pixels: a larger picture takes longer than 0.1 s to encode
@@ -32,7 +36,7 @@ class ImageOutput:
     size: tuple[int, int] | None = None  # width and height, where they are not the model's
     as_url: bool = False
     uploaded: tuple[str, ...] = ()  # the sizes of the uploads that were resized
-    film: Film | None = None  # of all images together
+    film: Film | None = None  # of each image in JSON, of all together in a file
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -52,15 +56,18 @@ class ImageOutput:
         """Return an image [H, W] or [H, W, 3] uint8 of the size that the answer has."""
         return image if self.size is None else pictures.resized(image, self.size)
 
-    def base64(self, image: np.ndarray) -> str:
-        """Return the file of an image of the model's size, as base64 text."""
-        return pictures.to_base64(self.resized(image), self.output_format)
+    def base64(self, image: np.ndarray, turns: np.ndarray | None = None) -> str:
+        """Return the file of an image of the model's size, as base64 text. turns: of a film, see `Film.turns`."""
+        if self.film is None or turns is None:
+            return pictures.to_base64(self.resized(image), self.output_format)
+        file = encode_film(self.resized(image), self.resized(turns), self.film, self.output_format)
+        return b64encode(file).decode()
 
-    def data(self, image: np.ndarray) -> dict[str, str]:
-        """Return the field of an answer's item that holds the image."""
-        text = self.base64(image)
+    def data(self, image: np.ndarray, turns: np.ndarray | None) -> dict[str, str]:
+        """Return the field of an answer's item that holds the image; see `base64`."""
+        text = self.base64(image, turns)
         if self.as_url:
-            return {"url": f"data:{pictures.MEDIA_TYPES[self.output_format]};base64,{text}"}
+            return {"url": f"data:{MEDIA_TYPES[self.output_format]};base64,{text}"}
         return {"b64_json": text}
 
 

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from scanline.model import pictures
 from scanline.model.cleaning import Clean
 from scanline.model.film import (
     DEFAULT_FRAMES,
@@ -203,7 +204,13 @@ class PaintFields(SizeFields):
         Literal["b64_json", "url"] | None,
         Field(description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"),
     ] = None
-    output_format: Literal["png", "webp"] = "png"
+    output_format: Annotated[
+        Literal["png", "webp", "gif", "apng"],
+        Field(
+            description="of the images in JSON answers and events: lossless png or webp; in answers also gif, apng, and"
+            " with frames, seconds or scale webp: a film of the painting of each image"
+        ),
+    ] = "png"
     frames: Frames = None
     seconds: Seconds = None
     scale: Scale = None
@@ -258,9 +265,12 @@ class PaintFields(SizeFields):
 
     def refuse_film(self, instead: str) -> None:
         """Raise InvalidInput where a film is asked for; `instead` says what to do."""
-        for name in ("frames", "seconds", "scale"):
-            if getattr(self, name) is not None:
-                raise InvalidInput(f"{name} is for films; {instead}.", name)
+        names = [name for name in ("frames", "seconds", "scale") if getattr(self, name) is not None]
+        if self.output_format not in pictures.MEDIA_TYPES:
+            names.append("output_format")
+        for name in names:
+            sent = f"{name} {self.output_format}" if name == "output_format" else name
+            raise InvalidInput(f"{sent} is for films; {instead}.", name)
 
 
 class GenerationRequest(PaintFields):

@@ -19,7 +19,7 @@ from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.jobs import facts, image_count, paint_request, painting
 from scanline.server.api.openapi import json_body, painted, upload_body
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
-from scanline.server.api.payload.image_output import image_output
+from scanline.server.api.payload.image_output import MEDIA_TYPES, image_output
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, PaintFields
 from scanline.server.api.payload.uploads import read_fields, read_json
@@ -27,7 +27,7 @@ from scanline.server.api.routes.image_events import EventStream
 from scanline.server.process.registry import ModelRegistry
 
 FILMS = tuple(films.MEDIA_TYPES.values())
-PICTURES = tuple(dict.fromkeys((*pictures.MEDIA_TYPES.values(), *FILMS)))
+PICTURES = tuple(dict.fromkeys(MEDIA_TYPES.values()))
 WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type in Accept
 
 
@@ -58,9 +58,14 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
     if film := _film(fields, media_type):
         rows, columns = grid(n)
         width, height = output.size or (model.config.width, model.config.height)
-        film.check_size(columns * width, rows * height, model.config.channels)
+        if media_type == JSON:
+            film.check_size(width, height, model.config.channels, n)
+        else:
+            film.check_size(columns * width, rows * height, model.config.channels)
         output = replace(output, film=film)
     if fields.stream:
+        if film and media_type == JSON:
+            fields.refuse_film("events have pictures, leave it out")
         if media_type != JSON:
             message = (
                 f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
@@ -99,10 +104,11 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
 
 def _film(fields: PaintFields, media_type: str) -> Film | None:
     """Return the film to answer with, None for other answers; InvalidInput where only the fields ask for one."""
-    if media_type in FILMS:
-        is_always = media_type not in pictures.MEDIA_TYPES.values()
+    kind = MEDIA_TYPES[fields.output_format] if media_type == JSON else media_type
+    if kind in FILMS:
+        is_always = kind not in pictures.MEDIA_TYPES.values()
         return fields.film or (Film() if is_always else None)
-    fields.refuse_film(f"send Accept: {_any_of(FILMS)}")
+    fields.refuse_film(f"send Accept: {_any_of(FILMS)}, or output_format {_any_of(tuple(films.MEDIA_TYPES))}")
     return None
 
 
@@ -113,8 +119,8 @@ def _media_type(request: Request, fields: PaintFields) -> str:
         if kind in (NPY, *PICTURES):
             return kind
         if kind == "image/*":
-            still = pictures.MEDIA_TYPES[fields.output_format]
-            return still if fields.film is None or still in FILMS else films.MEDIA_TYPES["apng"]
+            named = MEDIA_TYPES[fields.output_format]
+            return named if fields.film is None or named in FILMS else films.MEDIA_TYPES["apng"]
         if kind in ("application/json", "application/*", "*/*"):
             return JSON
     for kind in accepted:

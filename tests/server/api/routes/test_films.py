@@ -1,5 +1,7 @@
 """Films of painting over HTTP: by Accept, of the images that the seed has otherwise, known pixels from the start."""
 
+from base64 import b64decode
+
 import httpx
 import numpy as np
 import pytest
@@ -37,6 +39,21 @@ def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked
         np.testing.assert_array_equal(frame[..., 0], law.repeat(2, axis=0).repeat(2, axis=1))
 
 
+@pytest.mark.parametrize("kind", ["gif", "webp", "apng"])
+def test_json_has_a_film_of_each_image(client: httpx.Client, kind: str) -> None:
+    fields = {"seed": 4, **NUMBERS}
+    answer = client.post(URL, json={"n": 2, "output_format": kind, "response_format": "url", **fields}).json()
+    assert answer["output_format"] == kind
+    types, files = zip(*(image["url"].split(";base64,") for image in answer["data"]), strict=True)
+    assert types == (f"data:image/{kind}",) * 2
+    first = client.post(URL, json=fields, headers={"accept": f"image/{kind}"})
+    assert b64decode(files[0]) == first.content
+    frames, _ = film_frames(b64decode(files[1]))
+    images = painted(client.post(URL, json={"n": 2, "seed": 4}).json())
+    images[(images == 254) & (kind == "gif")] = 255
+    np.testing.assert_array_equal(frames[2, ::2, ::2, 0], images[1])
+
+
 def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(client: httpx.Client) -> None:
     def frames(accept: str, **fields: object) -> int:
         return len(film_frames(client.post(URL, json={"seed": 4, **fields}, headers={"accept": accept}).content)[0])
@@ -53,9 +70,17 @@ def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(clie
         ("image/gif", {"seconds": 61}, "seconds", "seconds must be from 0.1 to 60, not 61.0."),
         ("image/gif", {"scale": "2"}, "scale", "a whole number from 1 to 16, not '2'."),
         ("image/gif", {"n": 1000, "frames": 256, "scale": 16, "seconds": 9}, "frames", "has at most"),
-        ("image/png", {"frames": 9}, "frames", "is for films; send Accept: image/gif, image/webp or image/apng."),
+        ("image/png", {"frames": 9}, "frames", "is for films; send Accept: image/gif, image/webp or image/apng, or"),
         ("application/json", {"scale": 2}, "scale", "is for films; send Accept:"),
         ("image/gif", {"stream": True}, "stream", "stream is answered with events, not with image/gif"),
+        (
+            "",
+            {"n": 64, "output_format": "gif", "frames": 64, "scale": 16},
+            "frames",
+            "each of 64 films of 80x112 pixels has at most",
+        ),
+        ("", {"output_format": "gif", "stream": True}, "output_format", "gif is for films; events have pictures"),
+        ("image/png", {"output_format": "apng"}, "output_format", "apng is for films; send Accept:"),
     ],
 )
 def test_what_is_no_film_is_refused_with_one_sentence(
