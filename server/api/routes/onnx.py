@@ -7,7 +7,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from scanline.model.extras import MissingExtraError
+from scanline.model.extras import MissingExtraError, install_command
 from scanline.server.api.errors import NO_RETRY, ApiError
 from scanline.server.api.onnx_export import ExportError, Exports
 from scanline.server.api.openapi import Responses, errors
@@ -42,8 +42,9 @@ def router(models: ModelRegistry) -> APIRouter:
             raise EngineUnavailableError
         try:
             exported_model = await exports.get((model.id, ready.digest), model.engine.directory)
-        except MissingExtraError as error:
-            raise ApiError(501, f"{error}.", code="onnx_not_installed", headers=NO_RETRY) from None
+        except MissingExtraError:
+            message = f"This server cannot export models until its operator installs more: {install_command('onnx')}."
+            raise ApiError(501, message, code="onnx_not_installed", headers=NO_RETRY) from None
         except ExportError as error:
             log.error("%s cannot be exported: %s", name, error)
             raise ApiError(500, f"{error}.", code="export_failed", headers=NO_RETRY) from None

@@ -13,9 +13,9 @@ from playwright.sync_api import expect
 from tests.support.page.visitor import KEY, Visit, Visitor, painted
 from tests.support.server.running_server import PATIENCE, Server, serve
 
-COUNT = "The number of images must be an integer from 1 to 256."
+COUNT = "The number of images must be an integer from 1 to 1024."
 SEED = "The seed must be an integer from 0 to 9223372036854775807."
-INVALID = [("#count", "0", COUNT), ("#count", "257", COUNT), ("#seed", "seven", SEED), ("#seed", str(2**63), SEED)]
+INVALID = [("#count", "0", COUNT), ("#count", "1025", COUNT), ("#seed", "seven", SEED), ("#seed", str(2**63), SEED)]
 
 
 def error_message(server: Server, key: str, **fields: object) -> str:

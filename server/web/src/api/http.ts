@@ -58,9 +58,11 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   throw readError(body, response.status, Number.isFinite(seconds) ? seconds : null);
 }
 
-/** Like `request`, with an optional JSON body to POST; asks the user for a key when the server requires one. */
-export async function call(path: string, body?: unknown): Promise<Response> {
-  const post = { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+/** Like `request`, with an optional JSON body to POST, a value or its text; asks the user for a key when the server
+ * requires one. */
+export async function call(path: string, body?: unknown, accept = "application/json"): Promise<Response> {
+  const headers = { "content-type": "application/json", accept };
+  const post = { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body), headers };
   for (;;) {
     try {
       return await request(path, body === undefined ? {} : post);

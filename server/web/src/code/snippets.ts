@@ -17,10 +17,10 @@ export function snippet(language: Language, request: CodeRequest, server: string
   return { curl, python, openai }[language](request, server);
 }
 
-const route = ({ edit }: CodeRequest): string => (edit ? "edits" : "generations");
+export const route = ({ edit }: CodeRequest): string => `v1/images/${edit ? "edits" : "generations"}`;
 
 /** The fields of the API, as JSON. */
-function json({ edit, seed, ...fields }: CodeRequest): string {
+export function json({ edit, seed, ...fields }: CodeRequest): string {
   const { image, mask, ...rest } = edit ?? {};
   const pictures = Object.fromEntries(Object.entries({ image, mask }).filter(([, value]) => value !== undefined));
   const text = JSON.stringify({ ...fields, ...rest, ...pictures });
@@ -28,7 +28,7 @@ function json({ edit, seed, ...fields }: CodeRequest): string {
 }
 
 const curl = (request: CodeRequest, server: string): string =>
-  `curl ${server}v1/images/${route(request)} \\
+  `curl ${server}${route(request)} \\
   -H 'content-type: application/json' -H 'accept: image/png' \\
   -d '${json(request).replaceAll("'", "'\\''")}' -o images.png`;
 

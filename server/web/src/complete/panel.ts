@@ -5,6 +5,7 @@
 import type { Model } from "../api/models";
 import type { Frame } from "../api/websocket";
 import { showCode } from "../code/dialog";
+import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
 import { find, onClick } from "../elements";
 import { ClassChoice } from "../jobs/class_choice";
@@ -70,6 +71,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
   });
   setUpSlider("complete-temperature");
   onClick("complete-code", () => showCode(code));
+  setUpFilm("complete-film", "complete-status", () => [code, `${code.model}-completions-seed-${code.seed}`]);
   onClick("undo", () => canvas.undo());
   onClick("clear", () => canvas.clear());
   onClick("invert", () => canvas.invert());

@@ -4,7 +4,6 @@ declare module "swagger-ui-dist/swagger-ui-es-bundle.js" {
     domNode: HTMLElement | null;
     url: string;
     deepLinking: boolean;
-    onComplete: () => void;
     validatorUrl: string | null;
   }
   export default function SwaggerUI(options: Options): unknown;

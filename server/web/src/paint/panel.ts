@@ -2,6 +2,8 @@
 
 import { bytesOf, type Model } from "../api/models";
 import { showCode } from "../code/dialog";
+import { setUpFilm } from "../code/film";
+import type { CodeRequest } from "../code/snippets";
 import { find, onClick } from "../elements";
 import { setUpSlider } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
@@ -55,10 +57,8 @@ export function setUpPaint(): void {
     save(await sheet(gallery.pictures, scale), `${nameOfFile(last)}.png`);
   });
   onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile(last)), `${nameOfFile(last)}.zip`));
-  onClick("view-code", () => {
-    const { class: name = "none", guidance = 1, ...fields } = last;
-    showCode(model.classes.length ? { ...fields, class: name, guidance } : fields);
-  });
+  onClick("view-code", () => showCode(asked()));
+  setUpFilm("save-film", "paint-status", () => [asked(), nameOfFile(last)]);
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile(last)}.npy`));
 
   onModel((selected, isChosen) => {
@@ -105,6 +105,12 @@ function paint(request: GenerateRequest, isNew = true): void {
       find("after", HTMLElement).hidden = !gallery.pictures.some(({ painted }) => painted);
     },
   });
+}
+
+/** The request of the gallery as the API has it: what the form leaves open is said. */
+function asked(): CodeRequest {
+  const { class: name = "none", guidance = 1, ...fields } = last;
+  return model.classes.length ? { ...fields, class: name, guidance } : fields;
 }
 
 function openViewer(index: number): void {

@@ -14,7 +14,7 @@ export interface GenerateRequest {
   guidance?: number | undefined; // 1, which is none, without it
 }
 
-const MOST_IMAGES = 256;
+const MOST_IMAGES = 1024;
 export const paintClass = new ClassChoice("paint-class", true);
 export const paintGuidance = new GuidanceSlider("guidance");
 

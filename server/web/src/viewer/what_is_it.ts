@@ -51,7 +51,7 @@ function showAnswer({ posterior, typical, tail_probability: tail }: ClassifiedIm
 }
 
 function unusual(typical: boolean, tail: number): string {
-  const share = `${(100 * tail).toPrecision(2)} %`;
+  const share = `${(100 * tail).toLocaleString("en", { maximumSignificantDigits: 2 })} %`;
   return typical
     ? `A usual picture for this model: up to ${share} of its test images are as unusual.`
     : `Unlike the images that the model was tested on: at most ${share} of them are as unusual. Do not trust the answer.`;

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from scanline.model import zoo
-from scanline.model.extras import MissingExtraError
+from scanline.model.extras import MissingExtraError, install_command
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
@@ -57,7 +57,7 @@ def test_without_the_extra_onnx_the_server_says_what_to_install(
     models.default.engine.ready = SimpleNamespace(digest="a")  # no image is painted here, so that no engine starts
     monkeypatch.setattr(Exports, "_export", AsyncMock(side_effect=MissingExtraError("ONNX export", "onnx")))
     response = TestClient(build(settings, models)).get("/v1/models/grey/onnx")
-    message = f"{MissingExtraError('ONNX export', 'onnx')}."
+    message = f"This server cannot export models until its operator installs more: {install_command('onnx')}."
     error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
     assert (response.status_code, response.json()) == (501, {"error": error})
 

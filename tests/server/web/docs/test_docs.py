@@ -1,5 +1,6 @@
-"""The API documentation in a browser: from this server's files alone, and usable with an API key."""
+"""The API documentation in a browser: from this server's files alone, accessible, and usable with an API key."""
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.support.page.visitor import KEY, Visit
@@ -13,6 +14,9 @@ def test_a_request_is_sent_with_the_key_that_was_entered(visit: Visit, locked: S
     page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
     page.goto(f"{locked.url}/docs")
     expect(page.get_by_role("heading", name="Scanline")).to_be_visible()
+    expect(page.locator(".models")).to_be_visible()
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
 
     # Enter the key.
     page.get_by_role("button", name="Authorize").first.click()
