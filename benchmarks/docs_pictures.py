@@ -11,6 +11,7 @@ completed the second digit of its gallery.
 
 import argparse
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from scanline.model.saving import save_images
 DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
 SCALE, GAP, WHITE = 2, 2, 255  # of particles.png: pixels of the picture to one of a digit; of a digit; grey
+COLOURS = 128  # of the page's pictures
 BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))  # in parts of the page's canvas
 
 
@@ -72,7 +74,7 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     """Write page-paint.png and page-complete.png."""
     page.goto(f"{url}/?class=any&guidance={GUIDANCE}&seed={SEED}")
     page.locator("#after").wait_for()
-    page.screenshot(path=into / "page-paint.png", full_page=True)
+    _photograph(page, into / "page-paint.png")
     page.locator("#tab-complete").click()
     page.locator("#thumbnails button").nth(1).click()
     rows = page.locator("#rows")
@@ -84,7 +86,13 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     page.locator("#complete-seed").fill(str(SEED))
     page.locator("#complete-form .primary").click()
     expect(page.locator("#complete-meter")).to_contain_text("16 of 16 images", timeout=1000 * TIMEOUT)
-    page.screenshot(path=into / "page-complete.png", full_page=True)
+    _photograph(page, into / "page-complete.png")
+
+
+def _photograph(page: Page, path: Path) -> None:
+    """Write a picture of the whole page, in few colours: half as large."""
+    with Image.open(BytesIO(page.screenshot(full_page=True))) as picture:
+        picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _draw(page: Page, points: Sequence[tuple[float, float]]) -> None:
@@ -109,7 +117,9 @@ def main() -> None:
     paint_particles(model, options.into)
     with serve(zoo.DEFAULT) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=BROWSER_OPTIONS)
-        photograph_page(browser.new_page(viewport=WINDOW), server.url, options.into)
+        page = browser.new_page(viewport=WINDOW)
+        page.set_default_timeout(1000 * TIMEOUT)
+        photograph_page(page, server.url, options.into)
         browser.close()
 
 

@@ -1,5 +1,6 @@
 // The API key, if the server requires one: asked for once, kept in this tab's session, sent to this server only.
 
+import { toBase64Url } from "../base64";
 import { find } from "../elements";
 
 const STORED = "scanline-key";
@@ -16,9 +17,7 @@ export function keyHeaders(): Record<string, string> {
 /** The websocket subprotocols; they carry the key, since browsers cannot set headers on a websocket. */
 export function keyProtocols(): string[] {
   const key = storedKey();
-  if (key === null) return ["scanline"];
-  const coded = btoa(key).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
-  return ["scanline", `key.${coded}`];
+  return key === null ? ["scanline"] : ["scanline", `key.${toBase64Url(new TextEncoder().encode(key))}`];
 }
 
 /** Asks the user for a key, once for all callers; resolves when there is a new key to try. `reason` says why the

@@ -16,14 +16,8 @@ const PAUSE = 1; // seconds before a job is sent again after such an error
 /** A job's request; the seed is text, because it can exceed what a number holds exactly. */
 export interface JobRequest {
   type: "generate" | "complete";
-  seed?: string;
-  [field: string]: unknown;
-}
-
-export interface Started {
-  model: string;
-  n: number;
   seed: string;
+  [field: string]: unknown;
 }
 
 /** Bytes of one image, from position `first` on. */
@@ -41,12 +35,10 @@ export interface FinishedImage {
   effectiveParticles: number | null;
 }
 
-/** Called as the messages of a job arrive; `started` again after a reconnect. */
+/** Called as the messages of a job arrive. */
 export interface JobListener {
-  started?(started: Started): void;
   frame?(frame: Frame): void;
   image?(index: number, finished: FinishedImage): void;
-  state?(message: Record<string, unknown>): void;
 }
 
 interface Job {
@@ -88,7 +80,7 @@ function send(job: Job): void {
   // What the form leaves open is said: the server would paint with the model's defaults.
   const { seed, class: name = "none", guidance = 1, ...fields } = job.request;
   const text = JSON.stringify({ ...fields, class: name, guidance, id: job.id });
-  socket!.send(seed === undefined ? text : `${text.slice(0, -1)},"seed":${BigInt(seed)}}`);
+  socket!.send(`${text.slice(0, -1)},"seed":${BigInt(seed)}}`);
 }
 
 /** Sends a job again when no model is loading; a connection that opens meanwhile sends it earlier. */
@@ -174,12 +166,10 @@ function receiveFrame(data: ArrayBuffer): void {
 function receive(message: Record<string, any>): void {
   const job = jobs.get(message.id);
   if (!job) return;
-  const { listener, request } = job;
+  const { listener } = job;
   switch (message.type) {
     case "started":
-      framed.set(message.job, job);
-      request.seed ??= String(message.seed); // a seed that the server has chosen fits into a number
-      return listener.started?.({ ...(message as Started), seed: request.seed });
+      return void framed.set(message.job, job);
     case "image":
       return listener.image?.(message.index, {
         class: message.class,
@@ -187,8 +177,6 @@ function receive(message: Record<string, any>): void {
         evidenceBits: message.evidence_bits ?? null,
         effectiveParticles: message.effective_particles ?? null,
       });
-    case "state":
-      return listener.state?.(message);
     case "done":
       return remove(job).resolve(Boolean(message.cancelled));
     case "error": {

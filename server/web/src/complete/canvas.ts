@@ -1,6 +1,6 @@
 // The canvas to draw on and to hide pixels with; it shows the model's input, hidden pixels hatched.
 
-import { find, pixelScale, setText } from "../elements";
+import { find, pixelScale } from "../elements";
 import type { Picture, Size } from "../pictures/picture";
 import { Ink } from "./ink";
 import { KeyboardBrush } from "./keyboard_brush";
@@ -31,16 +31,7 @@ export class DrawingCanvas {
 
   /** `onChange` is called after each change of the drawing and of what is hidden. */
   constructor(private readonly onChange: () => void) {
-    const canvas = this;
-    this.keyboard = new KeyboardBrush(this.canvas, {
-      get size() {
-        return canvas.ink.size;
-      },
-      begin: () => this.begin(),
-      apply: (from, to) => this.apply(from, to),
-      show: () => this.ink && this.show(),
-      say: (sentence) => setText("complete-status", sentence),
-    });
+    this.keyboard = new KeyboardBrush(this.canvas, this);
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       event.preventDefault();
@@ -128,7 +119,7 @@ export class DrawingCanvas {
   }
 
   /** Keeps the drawing for `undo`. */
-  private begin(): void {
+  begin(): void {
     this.before.push({ ink: this.ink.pixels, masked: this.occlusion.masked.slice(), isEmpty: this.isEmpty });
     if (this.before.length > MOST_UNDONE) this.before.shift();
   }
@@ -146,7 +137,8 @@ export class DrawingCanvas {
     this.last = point;
   }
 
-  private apply(from: [number, number], to: [number, number]): void {
+  /** Draws or hides from one point to another, in image pixels. */
+  apply(from: [number, number], to: [number, number]): void {
     if (find("hide", HTMLInputElement).checked) {
       this.occlusion.hide(...to, HIDE_RADIUS);
       this.show();
@@ -170,7 +162,7 @@ export class DrawingCanvas {
     this.canvas.style.height = `${this.ink.size.height * scale}px`;
   }
 
-  private show(): void {
+  show(): void {
     const context = this.canvas.getContext("2d")!;
     const { width, height } = this.ink.size;
     context.imageSmoothingEnabled = false;

@@ -1,17 +1,18 @@
 // A drawing and what is hidden of it as fields of an address, which brings both back: the bytes of the image, the rows
 // to keep, and one bit for each pixel that the brush has hidden.
 
+import { fromBase64, toBase64Url } from "../base64";
 import { Picture, type Size } from "../pictures/picture";
 import { Occlusion } from "./occlusion";
 
 export function writeDrawing(fields: URLSearchParams, image: Picture, occlusion: Occlusion): void {
-  fields.set("image", toText(image.bytes));
+  fields.set("image", toBase64Url(image.bytes));
   fields.set("rows", String(occlusion.rows));
   const { masked } = occlusion;
   if (!masked.includes(1)) return;
   const bits = new Uint8Array(Math.ceil(masked.length / 8));
   masked.forEach((bit, pixel) => (bits[pixel >> 3]! |= bit << (pixel & 7)));
-  fields.set("mask", toText(bits));
+  fields.set("mask", toBase64Url(bits));
 }
 
 /** Returns undefined where the fields have no image of this size. */
@@ -27,15 +28,9 @@ export function readDrawing(fields: URLSearchParams, size: Size): { image: Pictu
   return { image: Picture.of(occlusion.size, bytes), occlusion };
 }
 
-function toText(bytes: Uint8Array): string {
-  const letters = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
-  return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
-}
-
 function fromText(text: string | null): Uint8Array | undefined {
-  if (text === null) return undefined;
   try {
-    return Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (letter) => letter.charCodeAt(0));
+    return text === null ? undefined : fromBase64(text);
   } catch {
     return undefined; // no base64
   }

@@ -1,17 +1,9 @@
 // The brush by keyboard: arrow keys move it pixel by pixel, the space bar lowers and lifts it, Escape lifts it.
 
-import type { Size } from "../pictures/picture";
+import { setText } from "../elements";
+import type { DrawingCanvas } from "./canvas";
 
 type Point = [number, number]; // in image pixels
-
-/** What the keys do. */
-export interface Brush {
-  size: Size;
-  begin(): void; // of a stroke
-  apply(from: Point, to: Point): void;
-  show(): void; // the brush has moved
-  say(sentence: string): void; // to screen readers
-}
 
 const STEPS: Record<string, Point> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -21,19 +13,19 @@ export class KeyboardBrush {
 
   constructor(
     element: HTMLElement,
-    private readonly brush: Brush,
+    private readonly drawing: DrawingCanvas,
   ) {
     element.addEventListener("keydown", (event) => this.press(event));
     element.addEventListener("blur", () => {
       this.isDown = false;
       this.point = undefined;
-      brush.show();
+      drawing.show();
     });
   }
 
   private press(event: KeyboardEvent): void {
     const step = STEPS[event.key];
-    const { size } = this.brush;
+    const { size } = this.drawing.ink;
     if ((!step && event.key !== " " && event.key !== "Escape") || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     const from = this.point ?? [Math.floor(size.width / 2), Math.floor(size.height / 4)];
@@ -46,11 +38,11 @@ export class KeyboardBrush {
     if (event.key === "Escape") this.isDown = false;
     if (event.key === " ") {
       this.isDown = !this.isDown;
-      if (this.isDown) this.brush.begin();
+      if (this.isDown) this.drawing.begin();
     }
-    if (this.isDown) this.brush.apply(centre(from), centre(to));
-    this.brush.show();
-    this.brush.say(`Row ${to[1] + 1}, column ${to[0] + 1}, brush ${this.isDown ? "down" : "up"}.`);
+    if (this.isDown) this.drawing.apply(centre(from), centre(to));
+    this.drawing.show();
+    setText("complete-status", `Row ${to[1] + 1}, column ${to[0] + 1}, brush ${this.isDown ? "down" : "up"}.`);
   }
 }
 

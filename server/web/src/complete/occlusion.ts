@@ -1,6 +1,6 @@
 // Which pixels are known and which are to be painted: all below a row, and those that the user has hidden.
 
-import { base64, png } from "../pictures/files";
+import { base64 } from "../pictures/files";
 import type { Size } from "../pictures/picture";
 
 export class Occlusion {
@@ -45,16 +45,13 @@ export class Occlusion {
 
   /** The request fields for it: rows if they suffice, otherwise a mask. */
   async fields(): Promise<{ keep_rows: number } | { mask: string }> {
-    return this.masked.includes(1) ? { mask: await base64(await this.mask()) } : { keep_rows: this.rows };
-  }
-
-  private mask(): Promise<Blob> {
+    if (!this.masked.includes(1)) return { keep_rows: this.rows };
     const canvas = document.createElement("canvas");
     Object.assign(canvas, { width: this.size.width, height: this.size.height });
     const context = canvas.getContext("2d")!;
     this.masked.forEach((_, pixel) => {
       if (this.isKnown(pixel)) context.fillRect(pixel % this.size.width, Math.floor(pixel / this.size.width), 1, 1);
     });
-    return png(canvas);
+    return { mask: await base64(canvas) };
   }
 }

@@ -8,11 +8,9 @@ import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
 import { find, onClick } from "../elements";
-import { ClassChoice } from "../jobs/class_choice";
-import { readCount, readSeed, readTemperature, setUpSlider } from "../jobs/form_fields";
-import { GuidanceSlider } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
-import { base64, png } from "../pictures/files";
+import { fromAddress, PaintForm, toAddress } from "../jobs/paint_form";
+import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError, showNotice } from "../shell/notice";
@@ -23,14 +21,12 @@ import { ParticlesChoice } from "./particles";
 import { Results } from "./results";
 import { setUpFiles, showThumbnails } from "./sources";
 
-const MOST_COMPLETIONS = 32;
 const STORED = "scanline-drawing";
 const DARK = 128; // a grey picture whose edge is lighter on average is dark on white
 
 let model: Model; // the page is inert until there is one
 let canvas: DrawingCanvas;
-let classes: ClassChoice;
-let guidance: GuidanceSlider;
+let form: PaintForm;
 let particles: ParticlesChoice;
 let results: Results;
 let runner: JobRunner;
@@ -39,11 +35,10 @@ let shownFields = ""; // of the address, for the completions that are shown
 
 /** `pictures` returns the finished pictures of the gallery. */
 export function setUpComplete(pictures: () => Picture[]): void {
-  classes = new ClassChoice("complete-class", false);
-  guidance = new GuidanceSlider("complete-guidance");
+  form = new PaintForm("complete-", false);
   particles = new ParticlesChoice();
   canvas = new DrawingCanvas(showDrawing);
-  classes.onChange(showGuidance);
+  form.classes.onChange(showGuidance);
   particles.onChange(showGuidance);
   results = new Results();
   runner = new JobRunner("complete");
@@ -55,7 +50,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
     runner.showMeter("");
     results.clear();
     canvas.fit(selected);
-    classes.fill(selected.classes);
+    form.classes.fill(selected.classes);
     showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
     if (isFirst) restoreDrawing(new URLSearchParams(sessionStorage.getItem(STORED) ?? ""));
@@ -69,7 +64,6 @@ export function setUpComplete(pictures: () => Picture[]): void {
     event.preventDefault();
     complete().catch(showError);
   });
-  setUpSlider("complete-temperature");
   onClick("complete-code", () => showCode(code));
   setUpFilm("complete-film", "complete-status", () => [code, `${code.model}-completions-seed-${code.seed}`]);
   onClick("undo", () => canvas.undo());
@@ -99,7 +93,7 @@ function showDrawing(): void {
 }
 
 function showGuidance(): void {
-  if (model) guidance.show(model, { class: classes.chosen, particles: particles.count });
+  if (model) form.showGuidance(model, particles.count);
 }
 
 /** Whether a grey picture has a light edge; the models' pictures are light on black. */
@@ -129,29 +123,16 @@ function restore(): void {
   const fields = detailsOf("complete");
   if (!fields.has("image") || String(fields) === shownFields) return;
   if (!restoreDrawing(fields)) return showNotice("The picture of this link has not the size of the model's images.");
-  const write = (id: string, value: string | null) => {
-    if (value === null) return;
-    const input = find(id, HTMLInputElement);
-    input.value = value;
-    input.dispatchEvent(new Event("input"));
-  };
-  write("complete-count", fields.get("n"));
-  write("complete-seed", fields.get("seed"));
-  write("complete-temperature", fields.get("temperature"));
-  classes.choose(fields.get("class") ?? undefined);
+  form.fill(fromAddress(fields));
   particles.choose(Number(fields.get("particles")), fields.has("compare"));
-  guidance.fill(Number(fields.get("guidance") ?? 1));
   showGuidance();
   complete(false).catch(showError);
 }
 
 /** `isNew`: asked for by the user, and an entry of the history. */
 async function complete(isNew = true): Promise<void> {
-  const n = readCount(find("complete-count", HTMLInputElement), MOST_COMPLETIONS);
-  const seed = readSeed(find("complete-seed", HTMLInputElement));
-  const temperature = readTemperature(find("complete-temperature", HTMLInputElement));
-  const ofClass = classes.read();
-  const guided = guidance.read();
+  const asked = form.read();
+  const { n } = asked;
   const rows = particles.read();
   const { image: original } = canvas;
   const occlusion = canvas.occlusion.copy();
@@ -159,15 +140,13 @@ async function complete(isNew = true): Promise<void> {
     throw new FormError(find("rows", HTMLInputElement), "No pixel is hidden. Keep fewer rows, or hide some pixels.");
   }
   clearNotice();
-  const asked = { model: model.id, n, seed, temperature, class: ofClass, guidance: guided };
-  const address = new URLSearchParams();
-  for (const [name, value] of Object.entries(asked)) if (value !== undefined) address.set(name, String(value));
+  const address = toAddress(asked);
   address.set("particles", String(particles.count));
   if (rows.length > 1) address.set("compare", "1");
   writeDrawing(address, original, occlusion);
   shownFields = String(address);
   goTo(addressOf("complete", address), isNew);
-  const fields = { image: await base64(await png(original.canvas)), ...(await occlusion.fields()) };
+  const fields = { image: await base64(original.canvas), ...(await occlusion.fields()) };
 
   results.reset(model, original, occlusion, rows, n);
   const { channels } = original.size;

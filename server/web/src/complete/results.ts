@@ -6,7 +6,7 @@ import { call } from "../api/http";
 import type { Model } from "../api/models";
 import type { FinishedImage } from "../api/websocket";
 import { find, make, pixelScale } from "../elements";
-import { base64, png } from "../pictures/files";
+import { base64 } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { showError } from "../shell/notice";
 import { view } from "../viewer/viewer";
@@ -194,9 +194,7 @@ function figure({ picture, overlay, caption, open }: Result): HTMLElement {
 /** Results side by side, with a label above them. */
 function group(results: Result[], label = ""): HTMLElement {
   const row = make("div", { className: "row" }, ...results.map(figure));
-  if (!label) return row;
-  const group = make("div", { role: "group", ariaLabel: label }, make("p", { className: "label" }, label), row);
-  return group;
+  return label ? make("div", { role: "group", ariaLabel: label }, make("p", { className: "label" }, label), row) : row;
 }
 
 /** Sets every pixel to its RGBA colour; undefined is transparent. */
@@ -224,7 +222,7 @@ interface LikelihoodsAnswer {
 }
 
 async function score(model: string, pictures: Picture[]): Promise<Scores> {
-  const image = await Promise.all(pictures.map(async ({ canvas }) => base64(await png(canvas))));
+  const image = await Promise.all(pictures.map(({ canvas }) => base64(canvas)));
   const response = await call("v1/images/likelihoods", { model, image, per_pixel: true });
   const answer: LikelihoodsAnswer = await response.json();
   const mean = (bits: number | number[]) =>

@@ -3,11 +3,9 @@
 import { bytesOf, type Model } from "../api/models";
 import { runJob, type Frame } from "../api/websocket";
 import { find, make, onClick, pixelScale } from "../elements";
-import { ClassChoice } from "../jobs/class_choice";
-import { readCount, readSeed, readTemperature, setUpSlider } from "../jobs/form_fields";
 import { ONLY_ON_THE_SERVER } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
-import type { GenerateRequest } from "../paint/request";
+import { PaintForm, type PaintRequest } from "../jobs/paint_form";
 import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 import { clearNotice, showError } from "../shell/notice";
@@ -15,30 +13,28 @@ import { isShown } from "../shell/tabs";
 import { download, downloadSize } from "./download";
 import { WorkerPool } from "./worker_pool";
 
-const MOST_IMAGES = 64;
 const ROOM = 112; // CSS pixels for an image, less where three do not fit side by side
 const GAP = 6;
 
 let model: Model;
 let pool: WorkerPool | undefined; // has loaded the model
-let request: GenerateRequest; // what the pictures show
+let request: PaintRequest; // what the pictures show
 let pictures: Picture[] = [];
 let runner: JobRunner;
-let classes: ClassChoice;
+let form: PaintForm;
 
 export function setUpDevice(): void {
   runner = new JobRunner("device");
-  classes = new ClassChoice("device-class", true);
+  form = new PaintForm("device-", true);
   find("device-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     paintForm();
   });
-  setUpSlider("device-temperature");
   onClick("device-compare", () => void run(compare));
   window.addEventListener("tab", () => void labelButton());
   onModel((selected) => {
     model = selected;
-    classes.fill(model.classes);
+    form.classes.fill(model.classes);
     find("device-class", HTMLFieldSetElement).title = model.max_guidance === null ? "" : ONLY_ON_THE_SERVER;
     runner.drop();
     pool?.close();
@@ -70,11 +66,8 @@ async function labelButton(): Promise<void> {
 
 function paintForm(): void {
   try {
-    const n = readCount(find("device-count", HTMLInputElement), MOST_IMAGES);
-    const seed = readSeed(find("device-seed", HTMLInputElement));
-    const temperature = readTemperature(find("device-temperature", HTMLInputElement));
+    request = form.read();
     clearNotice();
-    request = { model: model.id, n, seed, temperature, class: classes.read() };
     void run(paint);
   } catch (error) {
     showError(error);
@@ -99,7 +92,7 @@ function showState(): void {
 
 async function paint(signal: AbortSignal): Promise<void> {
   const { n, seed, temperature } = request;
-  const label = classes.labelOf(request.class);
+  const label = form.classes.labelOf(request.class);
   const bytes = bytesOf(model);
   const opened = (pool ??= await openPool(signal));
   void labelButton();

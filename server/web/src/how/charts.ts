@@ -1,7 +1,7 @@
 // Small charts: the distribution of a byte, and what softmax attention would take beside (s, z).
 
 import { find, setText } from "../elements";
-import type { Cost, StepSource } from "./step_source";
+import type { StepSource } from "./step_source";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [256, 72];
@@ -42,24 +42,15 @@ export function drawCharts(source: StepSource, at: number): void {
       `${size(kept)} of (s, z) in all layers and heads. The cache grows with every step and is larger from step ` +
       `${crossing} on; (s, z) never grows.`,
   );
-  const line = (end: number) => [
-    { x: 0, y: 0 },
-    { x: source.count, y: end },
-  ];
-  const constant = [
-    { x: 0, y: kept },
-    { x: source.count, y: kept },
-  ];
+  const line = (from: number, to: number): Point[] => [[0, from], [source.count, to]];
   const total = perStep * source.count;
-  plot("chart-memory", source.count, steps, total, size(total), { softmax: line(total), linear: constant }, false);
+  const memory = { softmax: line(0, total), linear: line(kept, kept) };
+  plot("chart-memory", source.count, steps, total, size(total), memory, false);
 
   const near = costs.reduce((best, cost) => (Math.abs(cost.steps - steps) < Math.abs(best.steps - steps) ? cost : best));
   const slowest = Math.max(...costs.flatMap((cost) => [cost.softmax_seconds, cost.linear_seconds]));
-  const points = (of: (cost: Cost) => number) => costs.map((cost) => ({ x: cost.steps, y: of(cost) }));
-  const measured = {
-    softmax: points((cost) => cost.softmax_seconds),
-    linear: points((cost) => cost.linear_seconds),
-  };
+  const points = (name: "softmax_seconds" | "linear_seconds") => costs.map((cost): Point => [cost.steps, cost[name]]);
+  const measured = { softmax: points("softmax_seconds"), linear: points("linear_seconds") };
   plot("chart-time", source.count, steps, slowest, milliseconds(slowest), measured, true);
   const [softmax, linear] = [milliseconds(near.softmax_seconds), milliseconds(near.linear_seconds)];
   setText(
@@ -70,7 +61,7 @@ export function drawCharts(source: StepSource, at: number): void {
   );
 }
 
-type Points = { x: number; y: number }[];
+type Point = [x: number, y: number];
 
 /** Draws lines, with dots at what was measured, up to `most`, and a rule at the current step. */
 function plot(
@@ -79,7 +70,7 @@ function plot(
   steps: number,
   most: number,
   label: string,
-  series: Record<string, Points>,
+  series: Record<string, Point[]>,
   dots: boolean,
 ): void {
   const chart = find(id, SVGElement);
@@ -94,8 +85,8 @@ function plot(
   const rule = shape("path", { d: `M${x(steps)} 14V${HEIGHT}`, class: "rule" });
   const axis = shape("path", { d: `M2 14V${HEIGHT}H${WIDTH - 2}`, class: "axis" });
   const drawn = Object.entries(series).flatMap(([name, points]) => [
-    shape("polyline", { points: points.map((point) => `${x(point.x)},${y(point.y)}`).join(" "), class: name }),
-    ...(dots ? points.map((point) => shape("circle", { cx: x(point.x), cy: y(point.y), r: 2, class: name })) : []),
+    shape("polyline", { points: points.map(([at, value]) => `${x(at)},${y(value)}`).join(" "), class: name }),
+    ...(dots ? points.map(([at, value]) => shape("circle", { cx: x(at), cy: y(value), r: 2, class: name })) : []),
   ]);
   const ends = [
     text(label, { x: 2, y: 9 }),

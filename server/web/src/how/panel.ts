@@ -4,7 +4,7 @@
 import type { Model } from "../api/models";
 import { runJob } from "../api/websocket";
 import { enlarge, find, make, onClick, pixelScale, setText } from "../elements";
-import { randomSeed } from "../jobs/form_fields";
+import { randomSeed } from "../jobs/paint_form";
 import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 import { clearNotice, showError } from "../shell/notice";
@@ -46,10 +46,10 @@ export function setUpHow(): void {
   const moment = find("moment", HTMLInputElement);
   moment.addEventListener("input", () => goTo(Number(moment.value)));
   for (const id of ["cell-row", "cell-column"]) find(id, HTMLInputElement).addEventListener("input", show);
-  const keys: Record<string, string> = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "up", ArrowDown: "down" };
-  const ends: Record<string, string> = { Home: "first", End: "last" };
+  const arrows = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "up", ArrowDown: "down" };
+  const keys: Record<string, string> = { ...arrows, Home: "first", End: "last" };
   find("how", HTMLElement).addEventListener("keydown", (event) => {
-    const name = keys[event.key] ?? ends[event.key];
+    const name = keys[event.key];
     const target = event.target as HTMLElement;
     const isOther = target instanceof HTMLSelectElement || target instanceof HTMLPreElement || isNumber(target);
     if (!name || isOther || event.ctrlKey || event.metaKey || event.altKey || !source) return;
@@ -61,7 +61,7 @@ export function setUpHow(): void {
     const { clientWidth, clientHeight } = currentTarget as HTMLCanvasElement;
     const column = Math.floor((offsetX / clientWidth) * model.width);
     const row = Math.floor((offsetY / clientHeight) * model.height);
-    goTo(Math.floor(((row * model.width + column) * model.channels - source.layout.firstByte) / source.layout.stepBytes));
+    goTo(Math.floor(((row * model.width + column) * model.channels - source.layout.first_byte) / source.layout.step_bytes));
   });
   find("heat-s", HTMLCanvasElement).addEventListener("click", ({ offsetX, offsetY, currentTarget }) => {
     const { clientWidth, clientHeight, width, height } = currentTarget as HTMLCanvasElement;
@@ -124,7 +124,7 @@ async function paint(): Promise<void> {
 async function inspect(at: number, isPixel = false): Promise<void> {
   if (!picture?.done) return;
   pause();
-  const [layer, head] = ["layer", "head"].map((id) => Number(find(id, HTMLSelectElement).value)) as [number, number];
+  const [layer, head] = [selected("layer"), selected("head")];
   const opened = new StepSource(model!, picture, className, layer, head);
   source = undefined;
   setText("how-status", "Asking the server for the numbers of this image.");
@@ -142,7 +142,7 @@ async function inspect(at: number, isPixel = false): Promise<void> {
   find("stages", HTMLElement).hidden = false;
   find("stepper", HTMLElement).inert = false;
   setText("how-status", className === null ? "" : `An image of class ${className}.`);
-  const { firstByte, stepBytes, predicts } = source.layout;
+  const { first_byte: firstByte, step_bytes: stepBytes, predicts } = source.layout;
   showLaws(predicts);
   find("moment", HTMLInputElement).max = String(source.count - 1);
   for (const id of ["cell-row", "cell-column"]) find(id, HTMLInputElement).value = "";
@@ -186,7 +186,7 @@ function setPlay(isPlaying: boolean): void {
 function show(): void {
   const [shown, at] = [source, step];
   if (!shown || !picture) return;
-  const { firstByte, stepBytes } = shown.layout;
+  const { first_byte: firstByte, step_bytes: stepBytes } = shown.layout;
   const position = shown.position(at);
   const pixel = Math.floor(position / picture.size.channels);
   const { width } = picture.size;

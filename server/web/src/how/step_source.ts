@@ -3,7 +3,8 @@
 
 import { call } from "../api/http";
 import type { Model } from "../api/models";
-import { base64, png } from "../pictures/files";
+import { fromBase64 } from "../base64";
+import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 
 const MOST = 64; // steps of a request
@@ -22,12 +23,12 @@ export interface Cost {
 
 /** How the model's steps are laid out. */
 export interface Layout {
-  stepBytes: number;
-  firstByte: number;
+  step_bytes: number;
+  first_byte: number;
   predicts: string;
   window: [number, number] | null;
-  keyWidth: number;
-  valueWidth: number;
+  key_width: number;
+  value_width: number;
 }
 
 interface Block extends Record<Name, Float32Array> {
@@ -63,10 +64,10 @@ export class StepSource {
 
   /** Asks for the first block, which says how steps are laid out, and for the last one, in which the sums are largest. */
   async open(): Promise<void> {
-    this.image = await base64(await png(this.picture.canvas));
+    this.image = await base64(this.picture.canvas);
     const { width } = this.model;
     const first = await this.ask(0, Math.min(MOST, width));
-    this.size = Math.min(MOST, (width * this.model.channels) / this.layout.stepBytes);
+    this.size = Math.min(MOST, (width * this.model.channels) / this.layout.step_bytes);
     if (first.steps === this.size) this.keep(0, Promise.resolve(first));
     await this.load(this.count - 1);
   }
@@ -77,17 +78,17 @@ export class StepSource {
 
   /** Number of the image's steps. */
   get count(): number {
-    return (this.picture.bytes.length - this.layout.firstByte) / this.layout.stepBytes;
+    return (this.picture.bytes.length - this.layout.first_byte) / this.layout.step_bytes;
   }
 
   /** Steps of a row of the image. */
   get row(): number {
-    return (this.model.width * this.model.channels) / this.layout.stepBytes;
+    return (this.model.width * this.model.channels) / this.layout.step_bytes;
   }
 
   /** The first byte of a step. */
   position(step: number): number {
-    return this.layout.firstByte + step * this.layout.stepBytes;
+    return this.layout.first_byte + step * this.layout.step_bytes;
   }
 
   async load(step: number): Promise<void> {
@@ -100,7 +101,7 @@ export class StepSource {
   step(step: number): Step | undefined {
     const block = this.loaded.get(Math.floor(step / this.size));
     if (!block) return undefined;
-    const { keyWidth: c, valueWidth: m, stepBytes } = this.layout;
+    const { key_width: c, value_width: m, step_bytes: bytes } = this.layout;
     const row = step - block.first;
     const part = (name: Name, width: number, at = row) => block[name].subarray(at * width, (at + 1) * width);
     return {
@@ -114,7 +115,7 @@ export class StepSource {
       after: part("s", c * m, row + 1),
       zBefore: part("z", c),
       zAfter: part("z", c, row + 1),
-      probabilities: Array.from({ length: stepBytes }, (_, byte) => part("probabilities", 256, row * stepBytes + byte)),
+      probabilities: Array.from({ length: bytes }, (_, byte) => part("probabilities", 256, row * bytes + byte)),
     };
   }
 
@@ -130,14 +131,7 @@ export class StepSource {
     const fields = { model: this.model.id, image: this.image, layer: this.layer, head: this.head, first, steps };
     const known = this.className === null ? {} : { class: this.className };
     const answer = await (await call("v1/images/steps", { ...fields, ...known })).json();
-    this.layout = {
-      stepBytes: answer.step_bytes,
-      firstByte: answer.first_byte,
-      predicts: answer.predicts,
-      window: answer.window,
-      keyWidth: answer.key_width,
-      valueWidth: answer.value_width,
-    };
+    this.layout = answer;
     const last = first + answer.steps;
     this.costs.set(last, { steps: last, ...answer.attention });
     const arrays = Object.fromEntries(NAMES.map((name) => [name, floats(answer[name])])) as Record<Name, Float32Array>;
@@ -150,9 +144,8 @@ export class StepSource {
 
 /** Float32 values from base64, little endian. */
 function floats(text: string): Float32Array {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const view = new DataView(bytes.buffer);
-  return Float32Array.from({ length: bytes.length / 4 }, (_, index) => view.getFloat32(4 * index, true));
+  const view = new DataView(fromBase64(text).buffer);
+  return Float32Array.from({ length: view.byteLength / 4 }, (_, index) => view.getFloat32(4 * index, true));
 }
 
 const largestMagnitude = (values: Float32Array): number =>

@@ -27,9 +27,8 @@ export function showStep(source: StepSource, step: Step, at: number, picture: Pi
     ["φ(q)", step.phi_q, features],
     ["φ(k)", step.phi_k, features],
   ]);
-  const colour = "Warm colours are positive, cold ones negative; full colour is";
-  const scales = `${digits(vectors)} in q, k and v, ${digits(features)} in φ.`;
-  setText("scale-projected", `${colour} ${scales}`);
+  const full = `full colour is ${digits(vectors)} in q, k and v, ${digits(features)} in φ.`;
+  setText("scale-projected", `Warm colours are positive, cold ones negative; ${full}`);
   showUpdate(source, step, at);
   showBytes(source, step, at, picture, seed);
   drawCharts(source, at);
@@ -37,11 +36,11 @@ export function showStep(source: StepSource, step: Step, at: number, picture: Pi
 
 /** The pixels that the step reads, the one to draw left out. */
 function showWindow(source: StepSource, at: number, picture: Picture): void {
-  const { window: around, stepBytes } = source.layout;
+  const { window: around, step_bytes: bytes } = source.layout;
   const { width, channels } = picture.size;
   const canvas = find("heat-window", HTMLCanvasElement);
   canvas.hidden = !around;
-  const what = stepBytes === channels ? "pixel" : "byte";
+  const what = bytes === channels ? "pixel" : "byte";
   if (!around) {
     setText("say-window", `The model is given the value of the previous byte and the place of the ${what} to draw.`);
     return;
@@ -62,7 +61,7 @@ function showWindow(source: StepSource, at: number, picture: Picture): void {
 
 /** s and z before and after, and one cell of s in figures. */
 function showUpdate(source: StepSource, step: Step, at: number): void {
-  const { keyWidth: c, valueWidth: m } = source.layout;
+  const { key_width: c, value_width: m } = source.layout;
   const outer = new Float32Array(c * m).map((_, index) => step.phi_k[Math.floor(index / m)]! * step.v[index % m]!);
   const most = source.largest.s!;
   const room = Math.min(MATRIX_ROOM, (find("sum", HTMLElement).clientWidth - 56) / 3);

@@ -6,9 +6,6 @@ import { find, make } from "../elements";
 import { FormError } from "../shell/notice";
 
 const ANY = "any"; // as the server names it
-const NONE = "none";
-const ABOUT_ANY = "A class for each image, drawn by its seed and number";
-const ABOUT_NONE = "Images without a class";
 
 interface Choice {
   text: string;
@@ -34,8 +31,8 @@ export class ClassChoice {
   fill(names: string[]): void {
     const { chosen, choices } = this;
     const ofNames = names.map((name) => ({ text: name, class: name, title: "" }));
-    const none = { text: NONE, class: undefined, title: ABOUT_NONE };
-    const any = { text: ANY, class: ANY, title: ABOUT_ANY };
+    const none = { text: "none", class: undefined, title: "Images without a class" };
+    const any = { text: ANY, class: ANY, title: "A class for each image, drawn by its seed and number" };
     this.names = names;
     this.unknown = undefined;
     this.choices = this.mayBeDrawn && !names.includes(ANY) ? [any, ...ofNames, none] : [none, ...ofNames];

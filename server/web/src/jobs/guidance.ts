@@ -3,8 +3,7 @@
 
 import type { Model } from "../api/models";
 import { find } from "../elements";
-import { FormError } from "../shell/notice";
-import { setUpSlider } from "./form_fields";
+import { Slider } from "./slider";
 
 const USEFUL =
   "Above 1, images are more typical of their class and less varied. An image then takes two slots: one with the class, " +
@@ -27,12 +26,11 @@ export function reasonAgainst(beside: Beside): string | undefined {
 
 export class GuidanceSlider {
   private readonly field: HTMLElement;
-  private readonly slider: HTMLInputElement;
+  private readonly slider: Slider;
 
   constructor(id: string) {
     this.field = find(`${id}-field`, HTMLElement);
-    this.slider = find(id, HTMLInputElement);
-    setUpSlider(id);
+    this.slider = new Slider(id, "The guidance must be from 1 to 4, in steps of 0.25");
   }
 
   /** Shows whether guidance can be used. */
@@ -40,25 +38,17 @@ export class GuidanceSlider {
     const reason = reasonAgainst(beside);
     this.field.hidden = model.max_guidance === null;
     this.field.title = reason ?? USEFUL;
-    this.slider.disabled = reason !== undefined;
+    this.slider.input.disabled = reason !== undefined;
   }
 
-  /** Writes the guidance of a link into the form, an invalid one too: `read` reports it. */
   fill(guidance: number): void {
-    this.slider.value = String(guidance);
-    this.slider.dispatchEvent(new Event("input"));
-    if (Number(this.slider.value) !== guidance) this.slider.dataset.invalid = String(guidance);
+    this.slider.fill(guidance);
   }
 
-  /** The guidance, undefined where there is none. Throws FormError if a link has given one that the slider cannot
-   * represent. */
+  /** The guidance, undefined where there is none. Throws FormError as a slider does. */
   read(): number | undefined {
-    const { disabled, dataset, value } = this.slider;
-    if (disabled || this.field.hidden) return undefined;
-    if (dataset.invalid !== undefined) {
-      const sentence = `The guidance must be from 1 to 4, in steps of 0.25, not ${dataset.invalid}.`;
-      throw new FormError(this.slider, sentence);
-    }
-    return Number(value) === 1 ? undefined : Number(value);
+    if (this.slider.input.disabled || this.field.hidden) return undefined;
+    const guidance = this.slider.read();
+    return guidance === 1 ? undefined : guidance;
   }
 }

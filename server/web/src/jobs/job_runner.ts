@@ -1,7 +1,7 @@
 // Runs the jobs of one tab, one at a time: its Stop button, its progress line and bar (#<tab>-meter, #<tab>-progress) and
 // its status for screen readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
 
-import { runJob, type FinishedImage, type Frame, type JobRequest, type Started } from "../api/websocket";
+import { runJob, type FinishedImage, type Frame, type JobRequest } from "../api/websocket";
 import { find, onClick, setText } from "../elements";
 import { redraw } from "../pictures/redraw";
 import { showError } from "../shell/notice";
@@ -9,7 +9,6 @@ import { Meter } from "./meter";
 
 /** What a tab does with the messages of its requests; images of the second follow those of the first. */
 export interface JobView {
-  started?(started: Started): void;
   frame(frame: Frame): number; // returns how many bytes were painted since the last frame
   image(index: number, finished: FinishedImage): void;
   ended(): void; // also when it was stopped, or has failed
@@ -63,7 +62,6 @@ export class JobRunner {
       line.draw();
       this.showStatus(`Painting ${images} images.`);
       const listenerFrom = (first: number) => ({
-        started: (started: Started) => isCurrent() && view.started?.(started),
         frame: (frame: Frame) => {
           if (!isCurrent()) return;
           meter.addBytes(view.frame({ ...frame, index: first + frame.index }));

@@ -17,7 +17,7 @@ const GAP = 6; // CSS pixels, about
 const CAPTIONED = 64; // CSS pixels: narrower images have no caption
 const CAPTION = 18; // CSS pixels, its height
 const LARGEST = 224;
-const HIGHEST = 0.65; // of the width: a gallery that is higher is seen in parts
+const HIGHEST = 640; // CSS pixels: a gallery that is higher is seen in parts
 const MOST_COLUMNS = 64;
 
 export class Gallery {
@@ -74,29 +74,28 @@ export class Gallery {
     tile.button.append(make("span", { className: "visually-hidden" }, " bits per dimension"));
   }
 
-  /** Chooses columns and scale, so that the images fill the width and are not much higher than that; full rows if
-   * possible. All distances are whole image pixels, so that each image lies on pixels of the canvas. */
+  /** Chooses columns and scale, so that the images are large and fill the width, but not much more than the window's
+   * height; full rows if possible. All distances are whole image pixels, so that each image lies on pixels of the canvas. */
   private fit(): void {
     const room = this.box.parentElement!.clientWidth;
     const n = this.tiles.length;
     if (!n || !room) return;
     const { width, height } = this.tiles[0]!.picture.size;
     const layoutOf = (columns: number) => {
-      const scale = pixelScale(width, Math.min(LARGEST, (room + 1) / columns - 1));
+      const scale = Math.min(pixelScale(width, LARGEST), pixelScale(columns * (width + 1) - 1, room + 1));
       const spare = columns > 1 ? Math.floor((room / scale - columns * width) / (columns - 1)) : 1;
       const gap = Math.max(1, Math.min(spare, Math.round(GAP / scale)));
       const rows = Math.ceil(n / columns);
       const wide = (columns * (width + gap) - gap) * scale;
-      const high = rows * (height + gap) * scale;
-      const isWithin = wide <= room + 1;
-      const score = Math.min(1, wide / room) * (n / (rows * columns)) * Math.min(1, (HIGHEST * room) / high);
-      return { columns, scale, gap, rows, score: isWithin ? score : 0 };
+      const isCaptioned = width * scale >= CAPTIONED;
+      const high = rows * ((height + gap) * scale + (isCaptioned ? CAPTION : 0));
+      const score = width * scale * Math.min(1, wide / room) * (n / (rows * columns)) ** 2 * Math.min(1, HIGHEST / high);
+      return { columns, scale, gap, rows, isCaptioned, score: wide <= room + 1 ? score : 0 };
     };
     const layouts = Array.from({ length: Math.min(n, MOST_COLUMNS) }, (_, index) => layoutOf(index + 1));
-    const { columns, scale, gap, rows } = layouts.reduce((best, one) => (one.score > best.score ? one : best));
+    const { columns, scale, gap, rows, isCaptioned } = layouts.reduce((best, one) => (one.score > best.score ? one : best));
     this.columns = columns;
     const across = width + gap;
-    const isCaptioned = width * scale >= CAPTIONED;
     const down = height + gap + (isCaptioned ? Math.ceil(CAPTION / scale) : 0);
     this.sheet.arrange(this.pictures, { columns: this.columns, across, down }, scale);
 

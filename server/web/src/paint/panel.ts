@@ -5,31 +5,21 @@ import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
 import { find, onClick } from "../elements";
-import { setUpSlider } from "../jobs/form_fields";
 import { JobRunner } from "../jobs/job_runner";
+import { fromAddress, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
 import { array, save, sheet, zipOf } from "../pictures/files";
 import { onAddress, onModel } from "../shell/model";
 import { clearNotice, showError, showNotice } from "../shell/notice";
 import { goTo, isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
-import {
-  fillForm,
-  linkTo,
-  nameOfFile,
-  paintClass,
-  paintGuidance,
-  readForm,
-  readLink,
-  searchOf,
-  type GenerateRequest,
-} from "./request";
 
 const PAUSE = 250; // milliseconds from the choice of a class to its images
 
 let model: Model; // the page is inert until there is one
-let last: GenerateRequest; // the one that the gallery shows
+let last: PaintRequest; // the one that the gallery shows
 let runner: JobRunner;
+let form: PaintForm;
 
 const gallery = new Gallery((index) => openViewer(index));
 
@@ -38,35 +28,35 @@ export const finishedPictures = () => gallery.pictures.filter(({ done }) => done
 
 export function setUpPaint(): void {
   runner = new JobRunner("paint");
+  form = new PaintForm("", true);
   find("paint-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     clearNotice();
     paintForm();
   });
   let pending: ReturnType<typeof setTimeout>;
-  paintClass.onChange(() => {
-    showGuidance();
+  form.classes.onChange(() => {
+    form.showGuidance(model);
     clearTimeout(pending); // arrow keys choose every class on their way
     pending = setTimeout(() => find("paint-form", HTMLFormElement).requestSubmit(), PAUSE);
   });
-  setUpSlider("temperature");
   onClick("again", () => paint(last));
   onClick("copy-link", () => void copyLink());
   onClick("save-sheet", async () => {
     const scale = Number(find("sheet-scale", HTMLSelectElement).value);
-    save(await sheet(gallery.pictures, scale), `${nameOfFile(last)}.png`);
+    save(await sheet(gallery.pictures, scale), `${nameOfFile()}.png`);
   });
-  onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile(last)), `${nameOfFile(last)}.zip`));
+  onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile()), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
-  setUpFilm("save-film", "paint-status", () => [asked(), nameOfFile(last)]);
-  onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile(last)}.npy`));
+  setUpFilm("save-film", "paint-status", () => [asked(), nameOfFile()]);
+  onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile()}.npy`));
 
   onModel((selected, isChosen) => {
     model = selected;
-    paintClass.fill(model.classes);
+    form.classes.fill(model.classes);
     if (!isChosen) return restore();
-    fillForm({ guidance: model.defaults.guidance });
-    showGuidance();
+    form.fill({ guidance: model.defaults.guidance });
+    form.showGuidance(model);
     if (isShown("paint")) paintForm();
   });
   onAddress(restore);
@@ -75,24 +65,22 @@ export function setUpPaint(): void {
 
 /** Shows what the address says, if the tab is shown and the gallery does not show it already. */
 function restore(): void {
-  if (!isShown("paint") || (last && location.search === searchOf(last))) return;
-  fillForm({ ...model.defaults, ...readLink() });
-  showGuidance();
+  if (!isShown("paint") || (last && location.search === `?${toAddress(last)}`)) return;
+  form.fill({ ...model.defaults, ...fromAddress(new URLSearchParams(location.search)) });
+  form.showGuidance(model);
   paintForm(false);
 }
-
-const showGuidance = () => paintGuidance.show(model, { class: paintClass.chosen, particles: 1 });
 
 /** `isNew`: asked for by the user, and an entry of the history. */
 function paintForm(isNew = true): void {
   try {
-    paint(readForm(), isNew);
+    paint(form.read(), isNew);
   } catch (error) {
     showError(error);
   }
 }
 
-function paint(request: GenerateRequest, isNew = true): void {
+function paint(request: PaintRequest, isNew = true): void {
   last = request;
   goTo(linkTo(request), isNew);
   gallery.reset(request.n, model);
@@ -125,11 +113,20 @@ function openViewer(index: number): void {
       title: `Image ${at + 1} of ${n}`,
       figures: `${model} · ${ofClass}seed ${seed} · temperature ${temperature}${guided} · ${bits}`,
       model,
-      file: `${nameOfFile(last)}-image-${at}`,
+      file: `${nameOfFile()}-image-${at}`,
       opener: button,
     };
   });
   view(viewed, index);
+}
+
+/** The URL, without its host, that paints this request again. */
+const linkTo = (request: PaintRequest): string => `${location.pathname}?${toAddress(request)}#paint`;
+
+/** The name of a file of the gallery's images, without the ending. */
+function nameOfFile(): string {
+  const { model, seed, class: name } = last;
+  return name === undefined ? `${model}-seed-${seed}` : `${model}-class-${name}-seed-${seed}`;
 }
 
 async function copyLink(): Promise<void> {

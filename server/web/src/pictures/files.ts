@@ -1,5 +1,6 @@
 // Pictures as files: a PNG of one, a PNG sheet of all, a .npy array of all.
 
+import { toBase64 } from "../base64";
 import type { Picture } from "./picture";
 import { zip } from "./zip";
 
@@ -53,9 +54,9 @@ function npy(bytes: Uint8Array, shape: number[]): Blob {
   return new Blob([Uint8Array.from(text, (letter) => letter.charCodeAt(0)), bytes as BlobPart]);
 }
 
-export async function base64(blob: Blob): Promise<string> {
-  const bytes = new Uint8Array(await blob.arrayBuffer());
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+/** The PNG of a canvas in base64. */
+export async function base64(canvas: HTMLCanvasElement): Promise<string> {
+  return toBase64(new Uint8Array(await (await png(canvas)).arrayBuffer()));
 }
 
 /** Downloads a file. */

@@ -20,10 +20,16 @@ export function showTab(name: string, focus = false): void {
 
 export const isShown = (name: string): boolean => !document.getElementById(name)!.hidden;
 
+/** The name of the address's tab, and what it says besides. */
+function inAddress(): [tab: string, details: string] {
+  const [, tab, details] = /^#?([^&]*)&?(.*)$/.exec(location.hash)!;
+  return [tab!, details!];
+}
+
 /** What the address says besides the name of that tab; empty if it is the address of another one. */
 export function detailsOf(name: string): URLSearchParams {
-  const [tab, ...rest] = location.hash.slice(1).split("&");
-  return new URLSearchParams(tab === name ? rest.join("&") : "");
+  const [tab, ofTab] = inAddress();
+  return new URLSearchParams(tab === name ? ofTab : "");
 }
 
 /** The URL, relative to the page's, of a tab with these details. */
@@ -56,9 +62,9 @@ export function setUpTabs(): void {
 
 /** Shows the tab of the address. */
 function showAddress(): void {
-  const [name, ...rest] = location.hash.slice(1).split("&");
-  details.set(name!, rest.join("&"));
-  showTab(name!);
+  const [name, ofTab] = inAddress();
+  details.set(name, ofTab);
+  showTab(name);
 }
 
 /** Shows a tab, as a click on it does. */

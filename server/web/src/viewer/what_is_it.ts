@@ -3,7 +3,7 @@
 import { call } from "../api/http";
 import type { Model } from "../api/models";
 import { find, make, setText } from "../elements";
-import { base64, png } from "../pictures/files";
+import { base64 } from "../pictures/files";
 import { onModel } from "../shell/model";
 import type { Viewed } from "./viewer";
 
@@ -29,7 +29,7 @@ export async function showWhatItIs(viewed: Viewed): Promise<void> {
   if (box.hidden || !box.open) return;
   setText("unusual", "Asking the model.");
   try {
-    const image = await base64(await png(viewed.picture.canvas));
+    const image = await base64(viewed.picture.canvas);
     const answer = await (await call("v1/images/classifications", { model: viewed.model, image })).json();
     if (current === viewed) showAnswer(answer.data[0]);
   } catch (error) {

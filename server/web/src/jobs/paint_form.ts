@@ -1,0 +1,100 @@
+// What to paint, as every form asks for it: number of images, seed, temperature, class, guidance; read from the form or
+// from a link. The same request paints the same images.
+
+import type { Model } from "../api/models";
+import { find } from "../elements";
+import { FormError } from "../shell/notice";
+import { ClassChoice } from "./class_choice";
+import { GuidanceSlider } from "./guidance";
+import { Slider } from "./slider";
+
+const LARGEST_SEED = 2n ** 63n - 1n;
+
+export interface PaintRequest {
+  model: string;
+  seed: string; // up to 2^63 - 1, more than a number holds exactly
+  temperature: number;
+  n: number;
+  class?: string | undefined; // "any": one for each image, drawn; none without it
+  guidance?: number | undefined; // 1, which is none, without it
+}
+
+/** A random seed of 32 bits, short enough to be read out. */
+export const randomSeed = (): string => String(crypto.getRandomValues(new Uint32Array(1))[0]);
+
+/** The fields of an address that ask for this request. */
+export function toAddress(request: PaintRequest): URLSearchParams {
+  const given = Object.entries(request).filter(([, value]) => value !== undefined);
+  return new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+}
+
+/** The request in the fields of an address; empty if they have no seed. */
+export function fromAddress(fields: URLSearchParams): Partial<PaintRequest> {
+  const seed = fields.get("seed");
+  if (seed === null) return {};
+  const number = (name: string) => (fields.has(name) ? { [name]: Number(fields.get(name) || NaN) } : {});
+  const numbers = { ...number("n"), ...number("temperature"), guidance: 1, ...number("guidance") };
+  return { seed, ...numbers, class: fields.get("class") ?? undefined };
+}
+
+/** The fields of one form, with ids that begin with `prefix`. */
+export class PaintForm {
+  readonly classes: ClassChoice;
+  private readonly guidance: GuidanceSlider | undefined; // a browser's own images have none
+  private readonly count: HTMLInputElement;
+  private readonly seed: HTMLInputElement;
+  private readonly temperature: Slider;
+
+  /** mayBeDrawn: see ClassChoice. */
+  constructor(prefix: "" | "complete-" | "device-", mayBeDrawn: boolean) {
+    this.classes = new ClassChoice(`${prefix || "paint-"}class`, mayBeDrawn);
+    if (prefix !== "device-") this.guidance = new GuidanceSlider(`${prefix}guidance`);
+    this.count = find(`${prefix}count`, HTMLInputElement);
+    this.seed = find(`${prefix}seed`, HTMLInputElement);
+    const allowed = "The temperature must be from 0.01 to 2 with at most two decimals";
+    this.temperature = new Slider(`${prefix}temperature`, allowed);
+  }
+
+  /** Throws FormError for an invalid field. */
+  read(): PaintRequest {
+    return {
+      model: find("model", HTMLSelectElement).value,
+      seed: this.readSeed(),
+      temperature: this.temperature.read(),
+      n: this.readCount(),
+      class: this.classes.read(),
+      guidance: this.guidance?.read(),
+    };
+  }
+
+  /** Writes the fields of a link into the form, invalid ones too: `read` reports them. Links have a seed, and one without
+   * a class asks for none. */
+  fill({ n, seed, temperature, class: name, guidance }: Partial<PaintRequest>): void {
+    if (n !== undefined) this.count.value = Number.isFinite(n) ? String(n) : "";
+    if (temperature !== undefined) this.temperature.fill(temperature);
+    this.guidance?.fill(guidance ?? 1);
+    if (seed === undefined) return;
+    this.seed.value = seed;
+    this.classes.choose(name);
+  }
+
+  /** Shows whether guidance can be used. */
+  showGuidance(model: Model, particles = 1): void {
+    this.guidance?.show(model, { class: this.classes.chosen, particles });
+  }
+
+  /** A random seed if the field is empty. */
+  private readSeed(): string {
+    const text = this.seed.value.trim();
+    if (text === "") return randomSeed();
+    if (/^\d{1,19}$/.test(text) && BigInt(text) <= LARGEST_SEED) return String(BigInt(text));
+    throw new FormError(this.seed, `The seed must be an integer from 0 to ${LARGEST_SEED}.`);
+  }
+
+  private readCount(): number {
+    const { value, max } = this.count;
+    const count = Number(value);
+    if (value.trim() !== "" && Number.isInteger(count) && count >= 1 && count <= Number(max)) return count;
+    throw new FormError(this.count, `The number of images must be an integer from 1 to ${max}.`);
+  }
+}
