@@ -96,6 +96,9 @@ def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: 
     original, _, *completions = shown(drawing)
     assert (original[..., 0] == picture()).all()
     assert (np.array(completions)[..., 0] == completed(client, picture(), n=2, seed=5, keep_rows=5)).all()
+    fields = {"image": text(encode(picture())), "n": 2, "seed": 5, "keep_rows": 5}
+    film = client.post("/v1/images/edits", json=fields, headers={"accept": "image/gif"})
+    assert drawing.saved("#complete-film").read_bytes() == film.content
 
 
 def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing: Visitor) -> None:

@@ -71,6 +71,9 @@ def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code
         assert archive.testzip() is None
         files = [np.asarray(Image.open(BytesIO(archive.read(name))).convert("L")) for name in archive.namelist()]
     assert (np.array(files) == painted(client, n=5, seed=3)).all()
+    film = client.post("/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/gif"})
+    assert visitor.saved("#save-film").read_bytes() == film.content
+    expect(visitor.see("#save-film")).to_have_text("Save film (GIF)")
 
     # The code that the page shows paints the same.
     visitor.see("#view-code").click()

@@ -1,4 +1,4 @@
-import{a as e,c as t,d as n,f as r,g as i,h as a,i as o,l as s,m as c,n as l,o as u,p as d,r as f,s as p,t as m,u as h}from"./index-Cb1z-7kL.js";var g=`<div class="controls">
+import{a as e,c as t,d as n,f as r,g as i,h as a,i as o,l as s,m as c,n as l,o as u,p as d,r as f,s as p,t as m,u as h}from"./index-DQ1ND8eQ.js";var g=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -223,12 +223,14 @@ def guided(with_class: torch.Tensor, without: torch.Tensor, guidance: torch.Tens
 def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarray) -> np.ndarray:
     """Return the bits [B, n] float64 of bytes that are known to within \`tolerances\` [B]: of all that differ no more
     from \`values\` [B, n] uint8, under \`parameters\` [B, n, 256]. numpy's: no image's bits depend on the others."""
-    away = np.abs(np.arange(VALUES) - values[..., None].astype(np.int64))
+    away = np.abs(np.arange(VALUES, dtype=np.int16) - values[..., None].astype(np.int16))
     with np.errstate(divide="ignore", invalid="ignore"):  # of values that are ruled out; of numbers that are not finite
-        logits = parameters.astype(np.float64)
-        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        within = np.where(away <= tolerances[:, None, None], weights, 0.0)
-        return np.asarray(np.log2(weights.sum(axis=-1)) - np.log2(within.sum(axis=-1)))
+        weights = parameters.astype(np.float64)
+        weights -= weights.max(axis=-1, keepdims=True)
+        np.exp(weights, out=weights)
+        total = weights.sum(axis=-1)
+        weights[away > tolerances[:, None, None].astype(np.int16)] = 0.0
+        return np.asarray(np.log2(total) - np.log2(weights.sum(axis=-1)))
 
 
 @dataclass(frozen=True)
