@@ -12,7 +12,7 @@ import { isShown } from "../shell/tabs";
 import "../style/how.css";
 import markup from "./how.html?raw";
 import { showLaws } from "./laws";
-import { showStep } from "./step_view";
+import { showStep, showWeights } from "./step_view";
 import { StepSource } from "./step_source";
 
 const ROOM = 280; // CSS pixels for the picture
@@ -42,6 +42,7 @@ export function setUpHow(): void {
     last: () => Infinity,
   };
   for (const [name, to] of Object.entries(moves)) onClick(`how-${name}`, () => source && goTo(to()));
+  find("weights", HTMLDetailsElement).addEventListener("toggle", show);
   onClick("how-play", () => (playing === undefined ? play() : pause()));
   const moment = find("moment", HTMLInputElement);
   moment.addEventListener("input", () => goTo(Number(moment.value)));
@@ -201,6 +202,7 @@ function show(): void {
     showStep(shown, numbers, at, picture, seed);
     const next = Math.min(at + shown.row, shown.count - 1);
     if (playing !== undefined && !shown.step(next)) shown.load(next).catch(() => undefined);
+    if (find("weights", HTMLDetailsElement).open) void weigh(shown, at);
     return;
   }
   shown.load(at).then(
@@ -210,6 +212,17 @@ function show(): void {
       if (source === shown) showError(error);
     },
   );
+}
+
+/** Shows what the current step reads, as soon as the steps before it are there. */
+async function weigh(shown: StepSource, at: number): Promise<void> {
+  setText("say-weights", "Asking for the keys of all steps before.");
+  try {
+    const weights = await shown.weights(at);
+    if (source === shown && step === at) showWeights(shown, weights, model!);
+  } catch (error) {
+    if (source === shown) showError(error);
+  }
 }
 
 /** Draws the pixels before `pixels`; with `current`, that pixel framed, and the window that it reads. */

@@ -119,6 +119,18 @@ export class StepSource {
     };
   }
 
+  /** The shares of all steps up to one in what it reads: φ(q)ᵀφ(k) over their sum. Loads these steps, row after row. */
+  async weights(at: number): Promise<Float32Array> {
+    for (let step = 0; step <= at; step += this.size) await this.load(step);
+    const { phi_q: query } = this.step(at)!;
+    const products = Float32Array.from({ length: at + 1 }, (_, earlier) => {
+      const { phi_k: key } = this.step(earlier)!;
+      return query.reduce((sum, value, index) => sum + value * key[index]!, 0);
+    });
+    const total = products.reduce((sum, product) => sum + product, 0);
+    return products.map((product) => product / total);
+  }
+
   private keep(index: number, block: Promise<Block>): void {
     this.blocks.set(index, block);
     block.then(

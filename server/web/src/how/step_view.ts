@@ -2,7 +2,7 @@
 
 import { uniforms } from "../device/philox";
 import { enlarge, find, make, pixelScale, setText } from "../elements";
-import type { Picture } from "../pictures/picture";
+import type { Picture, Size } from "../pictures/picture";
 import { drawBars, drawCharts } from "./charts";
 import { drawHeatMap } from "./heat_map";
 import type { Step, StepSource } from "./step_source";
@@ -119,6 +119,23 @@ function showUpdate(source: StepSource, step: Step, at: number): void {
   ]);
   const quotient = `${digits(read)} / ${digits(weights)} = ${digits(step.y[column]!)}`;
   setText("read-cell", `y[${column + 1}] = φ(q)ᵀ s[·, ${column + 1}] / φ(q)ᵀ z = ${quotient}`);
+}
+
+/** The weights of all steps up to one, each at the pixel that it drew. */
+export function showWeights(source: StepSource, weights: Float32Array, size: Size): void {
+  const pixels = new Float32Array(size.width * size.height);
+  weights.forEach((weight, step) => (pixels[Math.floor(source.position(step) / size.channels)]! += weight));
+  const most = Math.max(...pixels);
+  const canvas = find("heat-weights", HTMLCanvasElement);
+  drawHeatMap(canvas, pixels, size.width, most);
+  enlarge(canvas, pixelScale(size.width, MATRIX_ROOM));
+  const [row, column] = [Math.floor(pixels.indexOf(most) / size.width) + 1, (pixels.indexOf(most) % size.width) + 1];
+  const even = percent(1 / weights.length);
+  setText(
+    "say-weights",
+    `The weights φ(q)ᵀφ(k) / φ(q)ᵀz of the steps so far, at their pixels: at most ${percent(most)}, in row ${row}, column ` +
+      `${column}; all alike would have ${even}. Softmax attention would keep every key for them; (s, z) has their sum only.`,
+  );
 }
 
 /** The distribution of each byte of the step, and the byte that was drawn. */

@@ -36,6 +36,8 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     after = visitor.pixels("#heat-s")
     assert after.shape[:2] == (colour.config.key_width, colour.config.value_width)
     assert np.array_equal(visitor.pixels("#heat-outer"), after)
+    visitor.see("#weights summary").click()  # the first step can read itself only
+    expect(visitor.see("#say-weights")).to_contain_text("at most 100 %, in row 1, column 1;")
     visitor.page.keyboard.press("ArrowRight")
     expect_step(visitor, "Step 2 of 36: row 1, column 1, green")
     assert np.array_equal(visitor.pixels("#heat-before"), after)
@@ -47,6 +49,8 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     assert before + key * value == pytest.approx(sum_, abs=0.02 * (abs(before) + abs(key * value)))
     visitor.see("#how-last").click()
     expect(visitor.see("#how-place")).to_contain_text("Step 36 of 36")
+    expect(visitor.see("#say-weights")).to_contain_text("all alike would have 2.78 %.")
+    assert (visitor.pixels("#heat-weights")[..., 3] > 0).all()
     visitor.page.keyboard.press("Home")
     expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
     assert np.array_equal(visitor.pixels("#heat-s"), after)
