@@ -26,9 +26,9 @@ KINDS = and_slow(
 Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # s [L, H, C, M], z [L, H, C] and bits [n], float64
 
 
-def model_of(variant: str, **changes: int) -> Transformer:
+def model_of(variant: str) -> Transformer:
     """A model of few steps; those that read windows have two rows, and classes."""
-    options = {**small_models.VARIANTS[variant], **SMALL, **changes}
+    options = {**small_models.VARIANTS[variant], **SMALL}
     if "window_columns" in options:
         options |= {"height": 2, "width": 2, "window_columns": 2, **small_models.CLASSES}
     elif options.get("channels") == 3:
@@ -96,7 +96,7 @@ def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) ->
 
 
 def test_states_in_16_bits_are_rounded_after_each_position() -> None:
-    model = model_of("plain", layers=2)
+    model = model_of("plain")
     backend, images = CudaBackend(model, torch.bfloat16, options=OPTIONS), images_of(model)
     history, stops = stepped(backend, images), [3, 3, 2]
     for i, found in enumerate(read(backend, images, stops)):

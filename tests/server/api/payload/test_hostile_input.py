@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import ONE_SENTENCE
-from tests.support.server.hostile_pictures import PICTURES
+from tests.support.server.hostile_pictures import PICTURES, bomb
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.server_health import assert_server_healthy
 from tests.support.server.websocket_client import connected
@@ -97,7 +97,7 @@ def assert_one_sentence(label: str, response: httpx.Response, *statuses: int) ->
 
 @pytest.mark.parametrize("route", PICTURE_ROUTES)
 def test_pictures(client: httpx.Client, route: str) -> None:
-    for label, data in PICTURES.items():
+    for label, data in {**PICTURES, "a bomb": bomb()}.items():
         url, sent = PICTURE_ROUTES[route](data)
         assert_one_sentence(label, client.post(url, **sent), 200, 400)
 
