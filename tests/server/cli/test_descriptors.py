@@ -6,9 +6,11 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.support.server.running_server import PATIENCE, serve
 from tests.support.waiting import wait_for
@@ -46,3 +48,16 @@ def test_a_server_without_descriptors_logs_that_once_and_goes_on(grey_directory:
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
         assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
         assert "".join(server.log).count("out of system resource") < 5  # of thousands; one every ten seconds
+
+
+@pytest.mark.slow
+def test_connections_beyond_few_descriptors_are_refused_without_running_out(grey_directory: Path) -> None:
+    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (64, 64))
+    with serve(grey_directory, "--slots", "1", prepare=few) as server:
+        address = httpx.URL(server.url)
+        with ExitStack() as stack:
+            for _ in range(80):
+                stack.enter_context(socket.create_connection((address.host, address.port)))
+            wait_for(lambda: "too_many_connections" in "".join(server.log), "a refusal")
+        wait_for(lambda: httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200, "room")
+        assert "out of system resource" not in "".join(server.log)
