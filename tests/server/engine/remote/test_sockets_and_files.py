@@ -44,11 +44,17 @@ def test_both_speak_https_and_use_a_renewed_certificate(
         write_certificate(cert, key, "second")
         trusting = ssl.create_default_context(cafile=str(cert))
         wait_for(lambda: renewed(server, trusting), "the second certificate in both processes")
+        wait_for(lambda: have_read(server), "three lines about the files")
 
         # A process that ends beside a key that does not fit is replaced by one with the certificate of the others.
         write_certificate(tmp_path / "other.pem", key, "other")
         replace_one(server)
         assert answers(server, verify=trusting) == [200, 200]
+
+
+def have_read(server: Server) -> bool:
+    """Whether both processes, and the one that starts them, have read the changed files."""
+    return "".join(server.log).count(" again") >= 3
 
 
 def replace_one(server: Server) -> None:
@@ -77,6 +83,7 @@ def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, 
         keys.write_text("studio sk-second\n")
         wait_for(lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes")
         assert answers(server, "sk-first") == [401, 401]
+        wait_for(lambda: have_read(server), "three lines about the files")
 
         # A process that ends beside a broken file is replaced by one with the keys of the others.
         keys.write_text("studio\n")
