@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scanline.model.classification import Classification
     from scanline.model.inference import Images, Model, Step
-    from scanline.model.marginal_likelihood import Estimate
+    from scanline.model.likelihood.classification import Classification
+    from scanline.model.likelihood.marginal_likelihood import Estimate
 
     __version__: str
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import zoo
-from scanline.model.contact_sheet import UNPAINTED
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.images.contact_sheet import UNPAINTED
+from scanline.model.images.saving import save_classes, save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_requests
-from scanline.model.saving import save_classes, save_images
 
 SEED, GUIDANCE = 7, 2.0
 SAMPLES, OF_EACH_CLASS = 64, 10

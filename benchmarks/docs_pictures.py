@@ -22,13 +22,14 @@ from playwright.sync_api import Page, expect, sync_playwright
 from benchmarks.card_pictures import GUIDANCE, SAMPLES, SEED
 from benchmarks.serving.page import BROWSER_OPTIONS, CHROMIUM, TIMEOUT, WINDOW
 from benchmarks.serving.server import ROOT, serve
-from scanline.model import contact_sheet, zoo
-from scanline.model.contact_sheet import UNPAINTED
+from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.images import contact_sheet
+from scanline.model.images.contact_sheet import UNPAINTED
+from scanline.model.images.saving import save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_request
-from scanline.model.saving import save_images
 
 DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns

@@ -17,9 +17,9 @@ from PIL import Image
 
 import scanline
 from scanline.model import datasets
-from scanline.model.classification import posterior
-from scanline.model.pictures import open_picture, pixels
-from scanline.model.typicality import TYPICAL
+from scanline.model.images.pictures import open_picture, pixels
+from scanline.model.likelihood.classification import posterior
+from scanline.model.likelihood.typicality import TYPICAL
 
 CODECS: dict[str, dict[str, object]] = {
     "PNG": {"format": "PNG"},

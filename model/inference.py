@@ -16,20 +16,28 @@ import numpy as np
 import torch
 from PIL.Image import Resampling
 
-from scanline.model import pictures, saving, zoo
+from scanline.model import zoo
 from scanline.model.class_names import label_of_class
-from scanline.model.classification import Classification, check_classes, classify
-from scanline.model.cleaning import Clean, Cleaned, Cleaning, read
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import sheet
 from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
-from scanline.model.film import Film, requested
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import model_name, read_cleaning, read_defaults, read_typicality
-from scanline.model.given_images import Picture, Pictures, read_completion, read_images
+from scanline.model.images import pictures, saving
+from scanline.model.images.cleaning import Clean, Cleaned, Cleaning, read
+from scanline.model.images.contact_sheet import sheet
+from scanline.model.images.film import Film, requested
+from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
 from scanline.model.inputs import InvalidInput, checked_seed
-from scanline.model.marginal_likelihood import DEFAULT_REPEATS, Estimate, check_known, check_repeats, estimate
+from scanline.model.likelihood.classification import Classification, check_classes, classify
+from scanline.model.likelihood.marginal_likelihood import (
+    DEFAULT_REPEATS,
+    Estimate,
+    check_known,
+    check_repeats,
+    estimate,
+)
+from scanline.model.likelihood.typicality import Typicality
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
@@ -37,7 +45,6 @@ from scanline.model.progress import Progress, reporting
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
 from scanline.model.sampling.offline import loaded_engine, paint_request, run
-from scanline.model.typicality import Typicality
 
 # A forked process has none of torch's threads, and would wait for them for ever.
 os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))

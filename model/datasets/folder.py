@@ -18,7 +18,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
 from scanline.model.datasets.files import PARTS, DataError
-from scanline.model.pictures import FORMATS, PixelsError, fitted, in_8_bits, upright
+from scanline.model.images.pictures import FORMATS, PixelsError, fitted, in_8_bits, upright
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}

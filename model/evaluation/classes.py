@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model import classification
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures
+from scanline.model.likelihood import classification
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator

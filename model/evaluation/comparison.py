@@ -7,8 +7,8 @@ import numpy as np
 
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.neighbours import Nearest, nearest
+from scanline.model.images.pictures import known_rows
 from scanline.model.network.transformer import Transformer
-from scanline.model.pictures import known_rows
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import Painted, paint, paint_request

@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image
 
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import UNPAINTED, sheet
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.comparison import Comparison
+from scanline.model.images.contact_sheet import UNPAINTED, sheet
 
 SEAM, GAP = 1, 6  # transparent pixels around each image, and between what stands side by side
 SCALE = 2  # screen pixels for a pixel of a sheet

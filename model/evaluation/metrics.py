@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.classifier import FEATURES, RECIPE, RECOGNISABLE
 from scanline.model.evaluation.comparison import Comparison
-from scanline.model.typicality import Typicality
+from scanline.model.images.cleaning import Cleaning
+from scanline.model.likelihood.typicality import Typicality
 
 CLOSE = 0.01  # a sample is close to the training set where no more than this share of test images is closer
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scanline.model.atomic import write_atomically
-from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
+from scanline.model.images.cleaning import Cleaning
+from scanline.model.likelihood.typicality import Typicality
 from scanline.model.precision import DEFAULT
-from scanline.model.typicality import Typicality
 
 Part = TypeVar("Part")
 

@@ -19,7 +19,8 @@ from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.admission import ActiveRequest, Admission
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.inspection import Inspection
+from scanline.model.sampling.known.inspection import Inspection
+from scanline.model.sampling.known.reads import EndedRead, Read, Reads
 from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import (
     Cancel,
@@ -31,7 +32,6 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.model.sampling.particles import at_check, groups_of, steps_to_check
-from scanline.model.sampling.reads import EndedRead, Read, Reads
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS, TickLength

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model import contact_sheet
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats.checkpoint import save_model
+from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from scanline.model.training.config import TrainingConfig

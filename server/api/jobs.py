@@ -9,12 +9,12 @@ from typing import Any
 from PIL import Image
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.cleaning import Clean, read
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import Choice
+from scanline.model.images.cleaning import Clean, read
+from scanline.model.images.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels, size_of
 from scanline.model.inputs import InvalidInput, checked_seed
-from scanline.model.marginal_likelihood import check_known
-from scanline.model.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels, size_of
+from scanline.model.likelihood.marginal_likelihood import check_known
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import (

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
-from scanline.model.cleaning import Clean
 from scanline.model.device import BACKEND_HELP
-from scanline.model.film import (
+from scanline.model.images.cleaning import Clean
+from scanline.model.images.film import (
     DEFAULT_FRAMES,
     DEFAULT_SCALE,
     DEFAULT_SECONDS,

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.cleaning import Clean, Cleaned, read
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import load_config, read_cleaning
-from scanline.model.given_images import read_completion, read_images
+from scanline.model.images.cleaning import Clean, Cleaned, read
+from scanline.model.images.given_images import read_completion, read_images
 from scanline.model.inputs import InvalidInput
+from scanline.model.likelihood.typicality import TYPICAL
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import Painted, paint_requests
-from scanline.model.typicality import TYPICAL
 from scanline.server.cli.progress import add_stage, progress_bar
 
 

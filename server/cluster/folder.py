@@ -20,9 +20,9 @@ from ray.exceptions import AuthenticationError, RayError
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
-from scanline.model.pictures import encode_image
+from scanline.model.images.pictures import encode_image
+from scanline.model.images.saving import file_name
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
-from scanline.model.saving import file_name
 from scanline.server.cluster.application import INGRESS
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.queue_limits import QueueLimits

@@ -30,11 +30,11 @@ from scanline.server.api.middleware.security_headers import SecurityHeadersMiddl
 from scanline.server.api.routes import health, images, likelihoods, metrics, models, onnx, page, steps, websocket
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.process.lifecycle import Lifecycle
-from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import give_back_free_pages
-from scanline.server.process.merged_metrics import MergedMetrics
 from scanline.server.process.registry import ModelRegistry
 from scanline.server.process.reload import ModelReloader, Reloader
+from scanline.server.process.workers.main_process import MainProcess
+from scanline.server.process.workers.merged_metrics import MergedMetrics
 from scanline.server.settings import Settings
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from scanline.model import zoo
-from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
 from scanline.model.formats.model_dir import (
@@ -21,9 +20,10 @@ from scanline.model.formats.model_dir import (
     read_typicality,
     tested_bits_per_dim,
 )
+from scanline.model.images.cleaning import Cleaning
 from scanline.model.inputs import InvalidInput
+from scanline.model.likelihood.typicality import Typicality
 from scanline.model.resources import cores
-from scanline.model.typicality import Typicality
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits

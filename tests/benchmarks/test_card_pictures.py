@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from benchmarks import card_pictures
-from scanline.model.contact_sheet import UNPAINTED
 from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_request
 from tests.support import small_models

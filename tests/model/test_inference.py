@@ -13,7 +13,7 @@ from PIL import Image
 import scanline
 from scanline.model.evaluation import likelihood
 from scanline.model.formats.checkpoint import save_model
-from scanline.model.given_images import read_completion, read_images
+from scanline.model.images.given_images import read_completion, read_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support import small_models

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.cleaning import Cleaning
 from scanline.model.config import ModelConfig
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import write_evaluation
-from scanline.model.typicality import LEVELS, Typicality
+from scanline.model.images.cleaning import Cleaning
+from scanline.model.likelihood.typicality import LEVELS, Typicality
 from tests.support import small_models
 
 CLASSES = (("circle", "disc"), ("square", "box"), ("star",))

@@ -9,11 +9,11 @@ from scanline.model.bench.machine import facts
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
+from scanline.model.likelihood.typicality import Typicality
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.redrawing import LEAST_RATE
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
-from scanline.model.typicality import Typicality
 
 CLASS_SHEET = "classes.png"
 NAMED = 20  # classes; there may be a thousand

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model import contact_sheet
 from scanline.model.atomic import write_atomically
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.comparison import Stage
@@ -15,6 +14,7 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, test_figures
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest

@@ -16,12 +16,12 @@ from pydantic_core import to_json
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model import film as films
-from scanline.model import pictures
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import sheet
-from scanline.model.film import Film
-from scanline.model.film_files import encode as encode_film
+from scanline.model.images import film as films
+from scanline.model.images import pictures
+from scanline.model.images.contact_sheet import sheet
+from scanline.model.images.film import Film
+from scanline.model.images.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, ClientGoneError

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model import film as films
-from scanline.model import pictures
 from scanline.model.config import ModelConfig
-from scanline.model.film import Film
-from scanline.model.film_files import encode as encode_film
+from scanline.model.images import film as films
+from scanline.model.images import pictures
+from scanline.model.images.film import Film
+from scanline.model.images.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import quoted
 from scanline.server.api.payload.schemas import PaintFields

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import UNPAINTED
+from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.engine.job import Job
 

@@ -20,9 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from scanline.model import pictures
-from scanline.model.cleaning import Clean
-from scanline.model.film import (
+from scanline.model.images import pictures
+from scanline.model.images.cleaning import Clean
+from scanline.model.images.film import (
     DEFAULT_FRAMES,
     DEFAULT_SCALE,
     DEFAULT_SECONDS,
@@ -45,7 +45,7 @@ from scanline.model.inputs import (
     InvalidInput,
     check_temperature,
 )
-from scanline.model.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
+from scanline.model.likelihood.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.errors import quoted
 
 IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel
 
+from scanline.model.images.pictures import MAX_RESIZED_BYTES, from_base64, max_file_bytes
 from scanline.model.inputs import InvalidInput
-from scanline.model.pictures import MAX_RESIZED_BYTES, from_base64, max_file_bytes
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload

@@ -8,10 +8,10 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 
-from scanline.model import film as films
-from scanline.model import pictures
-from scanline.model.contact_sheet import grid
-from scanline.model.film import Film
+from scanline.model.images import film as films
+from scanline.model.images import pictures
+from scanline.model.images.contact_sheet import grid
+from scanline.model.images.film import Film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import finished
 from scanline.server.api.client import client_of

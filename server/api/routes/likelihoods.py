@@ -11,11 +11,11 @@ from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class
-from scanline.model.classification import check_classes, mixture_bits, posterior
 from scanline.model.inputs import checked_particles, checked_seed
-from scanline.model.marginal_likelihood import estimate
+from scanline.model.likelihood.classification import check_classes, mixture_bits, posterior
+from scanline.model.likelihood.marginal_likelihood import estimate
+from scanline.model.likelihood.typicality import TYPICAL
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
-from scanline.model.typicality import TYPICAL
 from scanline.server.api.cancellation import finished
 from scanline.server.api.client import client_of
 from scanline.server.api.jobs import finite_or_null, painting, scoring

@@ -20,11 +20,11 @@ def classify(
 ) -> None:
     """Print the most probable class of each picture, and its probability under a uniform prior. A picture that is
     unlike the model's test images is marked: its probability means little."""
-    from scanline.model.classification import check_classes
-    from scanline.model.classification import classify as classify_images
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.model_dir import read_typicality
+    from scanline.model.likelihood.classification import check_classes
+    from scanline.model.likelihood.classification import classify as classify_images
     from scanline.model.sampling.generator import Generator
     from scanline.server.cli.sampling import doubt, read_pictures
 

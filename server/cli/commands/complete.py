@@ -8,7 +8,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.film import requested
+from scanline.model.images.film import requested
 from scanline.model.inputs import check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
@@ -39,12 +39,12 @@ def complete(
     as_json: options.Json = False,
 ) -> None:
     """Complete an occluded picture. A sheet or a film shows the occluded picture, the completions and the original."""
-    from scanline.model.contact_sheet import UNPAINTED
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.model_dir import read_defaults
+    from scanline.model.images.contact_sheet import UNPAINTED
+    from scanline.model.images.saving import FILMS, check_film, check_out, save_images
     from scanline.model.sampling.messages import GenerateRequest
-    from scanline.model.saving import FILMS, check_film, check_out, save_images
     from scanline.server.cli.sampling import check_one_mask, paint_with_bar, print_summary, read_picture
 
     check_one_mask(keep_rows, mask)

@@ -11,7 +11,7 @@ import typer
 from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
-from scanline.model.film import requested
+from scanline.model.images.film import requested
 from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
@@ -58,8 +58,8 @@ def sample(
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.model_dir import read_defaults
+    from scanline.model.images.saving import check_film, check_out, save_classes, save_images
     from scanline.model.sampling.messages import GenerateRequest
-    from scanline.model.saving import check_film, check_out, save_classes, save_images
     from scanline.server.cli.sampling import paint_with_bar, print_summary
 
     if temperature is not None:

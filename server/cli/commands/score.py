@@ -10,8 +10,14 @@ import typer
 from scanline.model import zoo
 from scanline.model.class_names import label_of_class
 from scanline.model.inputs import checked_particles, checked_seed
-from scanline.model.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_known, check_repeats, estimate
-from scanline.model.typicality import TYPICAL, Typicality
+from scanline.model.likelihood.marginal_likelihood import (
+    DEFAULT_REPEATS,
+    MAX_REPEATS,
+    check_known,
+    check_repeats,
+    estimate,
+)
+from scanline.model.likelihood.typicality import TYPICAL, Typicality
 from scanline.server.cli.options import Class, CleanOption, Device, Json, KeepRows, Mask, Model, Particles, Seed
 from scanline.server.cli.progress import add_stage, progress_bar
 

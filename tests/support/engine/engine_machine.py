@@ -20,6 +20,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.known.reads import PASS_SECONDS
 from scanline.model.sampling.messages import (
     Cancel,
     Failed,
@@ -30,7 +31,6 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
-from scanline.model.sampling.reads import PASS_SECONDS
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models

@@ -32,8 +32,8 @@ if AVAILABLE:
         "scanline.model.sampling.generator",
         "scanline.server.api.api_keys",
         "scanline.server.cli.app",
-        "scanline.server.process.api_process",
-        "scanline.server.process.supervisor",
+        "scanline.server.process.workers.api_process",
+        "scanline.server.process.workers.supervisor",
         "scanline.server.process.tls",
         "pydantic.v1",  # which FastAPI imports when an application is built
         "pytest",  # the main module of the tests, which each process of multiprocessing imports

@@ -4,8 +4,8 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.classification import mixture_bits
 from scanline.model.inference import Model
+from scanline.model.likelihood.classification import mixture_bits
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.shapes import MAX_IMAGES, ROOM

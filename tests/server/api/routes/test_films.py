@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.contact_sheet import UNPAINTED
+from scanline.model.images.contact_sheet import UNPAINTED
 from tests.support.pictures import encode, film_frames, noise, painted
 from tests.support.server.error_answers import assert_refused
 

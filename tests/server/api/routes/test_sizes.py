@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.pictures import npy_chunks, resized
+from scanline.model.images.pictures import npy_chunks, resized
 from tests.support.pictures import decode, encode, noise, painted
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.sse_reader import images, post_for_events

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from scanline.model.cleaning import Clean, Cleaning, read
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput
-from scanline.model.pictures import (
+from scanline.model.images.cleaning import Clean, Cleaning, read
+from scanline.model.images.pictures import (
     known_by_alpha,
     known_by_picture,
     known_rows,
@@ -28,6 +27,7 @@ from scanline.model.pictures import (
     upright,
     wrong_size,
 )
+from scanline.model.inputs import InvalidInput
 
 Picture: TypeAlias = npt.ArrayLike | os.PathLike[str] | Image.Image
 Pictures: TypeAlias = Picture | Sequence[Picture]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model import contact_sheet
-from scanline.model.contact_sheet import class_sheet, sheet
+from scanline.model.images import contact_sheet
+from scanline.model.images.contact_sheet import class_sheet, sheet
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from scanline.model import zoo
+from scanline.model.images.pictures import open_picture, pixels
 from scanline.model.inference import load
-from scanline.model.pictures import open_picture, pixels
-from scanline.model.typicality import TYPICAL, Typicality
+from scanline.model.likelihood.typicality import TYPICAL, Typicality
 
 BITS = np.linspace(100, 200, 1001)
 IMAGES = np.full((1001, 50), 128, np.uint8)

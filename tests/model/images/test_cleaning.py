@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model.cleaning import Cleaning, read
 from scanline.model.config import ModelConfig
+from scanline.model.images.cleaning import Cleaning, read
 from tests.support import small_models
 
 CONFIG = small_models.config(height=28, width=28)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.classification import Classification, classify, posterior
 from scanline.model.inputs import InvalidInput
+from scanline.model.likelihood.classification import Classification, classify, posterior
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from tests.support import small_models
@@ -38,7 +38,7 @@ def law(model: Transformer, images: np.ndarray) -> np.ndarray:
 def test_the_bits_are_those_of_every_image_under_every_class(
     model: Transformer, images: np.ndarray, law: np.ndarray, backend: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.classification.READ_AT_ONCE", at_once)
+    monkeypatch.setattr("scanline.model.likelihood.classification.READ_AT_ONCE", at_once)
     generator = Generator(model, 1, backend=backend)
     found = classify(generator, images)
     generator.close()

@@ -8,10 +8,10 @@ from PIL import Image
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import class_sheet, grid, sheet
-from scanline.model.film import Film
-from scanline.model.film_files import encode as encode_film
-from scanline.model.pictures import encode, encode_image, encode_npy
+from scanline.model.images.contact_sheet import class_sheet, grid, sheet
+from scanline.model.images.film import Film
+from scanline.model.images.film_files import encode as encode_film
+from scanline.model.images.pictures import encode, encode_image, encode_npy
 
 SHEETS = (".png", ".webp")
 FILMS = {".gif": "gif", ".apng": "apng", ".webp": "webp", ".png": "apng"}  # the last two where a film is asked for

@@ -13,8 +13,7 @@ from PIL import Image, ImageCms
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
-from scanline.model.inputs import InvalidInput
-from scanline.model.pictures import (
+from scanline.model.images.pictures import (
     COMPOSITED_PIXELS,
     MAX_RESIZED_PIXELS,
     MAX_RESIZED_SIDE,
@@ -26,6 +25,7 @@ from scanline.model.pictures import (
     readable,
     resized,
 )
+from scanline.model.inputs import InvalidInput
 from tests.support.pictures import encode, noise
 from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header
 from tests.support.server.hostile_pictures import pixels as pixel_chunk

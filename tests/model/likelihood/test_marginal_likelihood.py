@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scanline.model.inputs import InvalidInput
-from scanline.model.marginal_likelihood import check_repeats, estimate
+from scanline.model.likelihood.marginal_likelihood import check_repeats, estimate
 
 
 def test_the_estimate_is_the_logarithm_of_the_mean_probability() -> None:

@@ -22,11 +22,11 @@ from scanline.server.api.api_keys import ApiKeys
 from scanline.server.engine.remote.over_pipe import FindEngine, MainEnd, Statuses
 from scanline.server.process import child_process, running
 from scanline.server.process.listening import Listening
-from scanline.server.process.main_process import MainProcess
 from scanline.server.process.memory import give_back_freed_memory
-from scanline.server.process.merged_metrics import counted
 from scanline.server.process.signals import HANDLED, start_with_signals_blocked
 from scanline.server.process.tls import TlsCertificate
+from scanline.server.process.workers.main_process import MainProcess
+from scanline.server.process.workers.merged_metrics import counted
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.server")

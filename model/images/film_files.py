@@ -6,8 +6,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from scanline.model.contact_sheet import UNPAINTED
-from scanline.model.film import Film
+from scanline.model.images.contact_sheet import UNPAINTED
+from scanline.model.images.film import Film
 
 COLOURS = 255  # of a GIF's 256; the last marks what does not change
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model import film as films
-from scanline.model.contact_sheet import UNPAINTED, sheet
-from scanline.model.film import LAST_MS, MAX_BYTES, Film
-from scanline.model.film_files import encode
+from scanline.model.images import film as films
+from scanline.model.images.contact_sheet import UNPAINTED, sheet
+from scanline.model.images.film import LAST_MS, MAX_BYTES, Film
+from scanline.model.images.film_files import encode
 from tests.support.pictures import film_frames
 from tests.support.sentences import assert_says
 

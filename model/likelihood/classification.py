@@ -13,7 +13,7 @@ import numpy as np
 
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
-from scanline.model.typicality import TYPICAL, Typicality
+from scanline.model.likelihood.typicality import TYPICAL, Typicality
 
 if TYPE_CHECKING:
     from scanline.model.sampling.generator import Generator

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, ImageOps, JpegImagePlugin, PngImagePlugin
 
 from scanline.model.config import ModelConfig
-from scanline.model.contact_sheet import sheet
+from scanline.model.images.contact_sheet import sheet
 from scanline.model.inputs import InvalidInput
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")

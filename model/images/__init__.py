@@ -1,0 +1,1 @@
+"""Pictures: read, cleaned, enlarged, saved, and films of their painting."""

@@ -1,0 +1,1 @@
+"""API processes beside the main one: started, supervised, and their metrics merged."""
