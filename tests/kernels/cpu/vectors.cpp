@@ -1,6 +1,7 @@
 // Runs a case of tests/support/kernels/native_vectors.py with a library of this machine's processor: vectors INPUT OUTPUT ISA.
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <vector>
 
 #include "abi.h"
@@ -61,7 +62,9 @@ int main(int, char** arguments) {
             write(read_bits);
             write(parameters);
         } else {
-            scanline_advance(network, &slots, N);
+            std::vector<int64_t> chosen(slots.count);
+            std::iota(chosen.begin(), chosen.end(), 0);
+            if (scanline_advance(network, &slots, chosen.data(), slots.count, N)) return 1;
             write(images);
             write(bits);
         }
