@@ -74,7 +74,7 @@ def test_killed_in_the_midst_of_each_save_and_resumed(
     whole: Path, stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    for save in ("formats.checkpoint", "training.run.curve.Curve", "training.run.state.torch", "contact_sheet"):
+    for save in ("formats.checkpoint", "training.run.curve.Curve", "training.run.state.torch", "images.contact_sheet"):
         with monkeypatch.context() as patch:
             patch.setattr(f"scanline.model.{save}.save", dies)
             with pytest.raises(StoppedError):
