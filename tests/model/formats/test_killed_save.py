@@ -99,7 +99,7 @@ def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
     )
 
 
-@pytest.mark.parametrize("change", and_slow(list(CHANGES)[:3], *list(CHANGES)[3:]))
+@pytest.mark.parametrize("change", and_slow(list(CHANGES)[:2], *list(CHANGES)[2:]))
 def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
     old_config, old_dtype, new_config, new_dtype = CHANGES[change]
     old, new = small_models.model(old_config), small_models.model(new_config, seed=1)

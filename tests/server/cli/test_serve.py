@@ -101,6 +101,7 @@ def test_a_second_signal_ends_server_and_engine_at_once(
         assert_left(server, 128 + second)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     UNSHARE is None or bool(subprocess.run([UNSHARE, "-fp", "true"], capture_output=True, check=False).returncode),
     reason="this user may not create a PID namespace",

@@ -19,7 +19,7 @@ def assert_fits_and_is_accessible(visitor: Visitor) -> None:
     assert size is not None
     for width in (SIZES["desktop"][0], size["width"]):
         visitor.page.set_viewport_size({**size, "width": width})
-        assert visitor.page.evaluate("document.scrollingElement.scrollWidth") <= width
+        visitor.page.wait_for_function("width => document.scrollingElement.scrollWidth <= width", arg=width)
     if not visitor.page.evaluate("'axe' in window"):
         visitor.page.evaluate(AXE_SCRIPT)
     violations = visitor.page.evaluate("axe.run({resultTypes: ['violations']}).then(({violations}) => violations)")
