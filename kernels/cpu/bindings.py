@@ -88,8 +88,7 @@ class Network:
         """Run up to `steps` steps of those of the slots `chosen` [n] int64, by default all, whose position is below N;
         slots: as in abi.h, changed IN PLACE. Of a guided image both slots are chosen."""
         checked = slots if isinstance(slots, CheckedSlots) else CheckedSlots(self.shape, slots)
-        if chosen is None:
-            chosen = np.arange(checked.struct.count)
+        chosen = np.ascontiguousarray(np.arange(checked.struct.count) if chosen is None else chosen, np.int64)
         of_chosen = chosen.ctypes.data_as(_pointer)
         if _library().scanline_advance(self._open(), ctypes.byref(checked.struct), of_chosen, len(chosen), steps):
             self.shape.check_numbers(checked.arrays)

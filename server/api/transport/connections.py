@@ -6,7 +6,7 @@ from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.hangups import HangupWatch
-from scanline.server.api.transport.turns import Turns
+from scanline.server.api.transport.parsing_turns import ParsingTurns
 
 if TYPE_CHECKING:
     from scanline.server.api.transport.client_transport import ClientTransport
@@ -24,7 +24,7 @@ class Connections:
         self.lingering = 0  # how many of them are refused, and closed soon
         # A part of the limit, which may be that of the process's descriptors.
         self.max_lingering = min(MAX_LINGERING, max(8, budgets.connections.limit // 4))
-        self.hangups, self.turns = HangupWatch(), Turns()
+        self.hangups, self.turns = HangupWatch(), ParsingTurns()
 
     def relieve_unread(self, client: str | None) -> None:
         """Abort connections if `client`, or all clients together, exceed their limits of unread bytes.

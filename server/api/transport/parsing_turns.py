@@ -14,18 +14,18 @@ TURN_SECONDS = 0.0005  # of parsing: a few requests, whose handling takes severa
 
 
 @dataclass
-class Turn:
+class ParsingTurn:
     """What a client has had in this turn of the event loop, and what waits for its next ones."""
 
     seconds: float = 0.0
     waiting: deque[Callable[[], None]] = field(default_factory=deque)
 
 
-class Turns:
+class ParsingTurns:
     """The clients that have had something parsed in this turn of the event loop, or wait for the next one."""
 
     def __init__(self) -> None:
-        self.of_clients: dict[str, Turn] = {}
+        self.of_clients: dict[str, ParsingTurn] = {}
 
     def run(self, client: str | None, parse: Callable[[], None]) -> bool:
         """Call `parse` now, or in a later turn where the client has had this one; return whether it was called. A
@@ -34,7 +34,7 @@ class Turns:
             parse()
             return True
         if (turn := self.of_clients.get(client)) is None:
-            turn = self.of_clients[client] = Turn()
+            turn = self.of_clients[client] = ParsingTurn()
             asyncio.get_running_loop().call_soon(self._next, client)
         turn.waiting.append(parse)
         if len(turn.waiting) > 1 or turn.seconds >= TURN_SECONDS:
@@ -54,7 +54,7 @@ class Turns:
             _run_first(turn)
 
 
-def _run_first(turn: Turn) -> None:
+def _run_first(turn: ParsingTurn) -> None:
     began = perf_counter()
     turn.waiting.popleft()()
     turn.seconds += perf_counter() - began

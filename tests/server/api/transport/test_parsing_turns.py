@@ -3,12 +3,12 @@
 import asyncio
 from time import perf_counter
 
-from scanline.server.api.transport.turns import TURN_SECONDS, Turns
+from scanline.server.api.transport.parsing_turns import TURN_SECONDS, ParsingTurns
 
 
 def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_a_turn() -> None:
     async def parsed_by_turn() -> list[list[str]]:
-        turns, parsed = Turns(), [[]]
+        turns, parsed = ParsingTurns(), [[]]
 
         def receive(connection: str) -> None:
             def parse() -> None:
