@@ -57,8 +57,9 @@ class ModelConfig:
     classes: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        types = get_type_hints(ModelConfig)  # once, since it evaluates all annotations
         for field in fields(self):
-            _check_type(field.name, getattr(self, field.name), get_type_hints(ModelConfig)[field.name])
+            _check_type(field.name, getattr(self, field.name), types[field.name])
         sizes = ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
         for name in sizes:
             value, most = getattr(self, name), DEEPEST if name == "layers" else WIDEST
