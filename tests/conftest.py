@@ -35,8 +35,18 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
     settings.load_profile("few")
 
 
-# their conftest.py starts a browser, or a Ray cluster
-SHARED_FOLDERS = ("tests/server/web", "tests/server/cluster")
+# the files and folders whose tests run on one worker, and what that worker alone starts or imports for them
+SHARED = {
+    "tests/server/web": "a browser",
+    "tests/server/cluster": "a Ray cluster",
+    "tests/server/api/middleware": "a server with API keys",
+    "tests/server/api/routes": "servers of models without and with classes, and a full one",
+    "tests/server/api/openai": "openai",
+    "tests/model/training": "torch._dynamo and matplotlib",
+    "tests/model/evaluation": "torch._dynamo and matplotlib",
+    "tests/server/cli/train": "torch._dynamo and matplotlib",
+    "tests/server/cli/test_evaluate.py": "torch._dynamo and matplotlib",
+}
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -48,18 +58,32 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Distribute files, and SHARED_FOLDERS as a whole: each runs on one worker.
+    """Distribute files, those of SHARED that need the same to one worker.
 
     `--dist=loadgroup` does not do this: xdist 3.8 ignores its marks under pytest 9.2.
     """
     from xdist.scheduler.loadfile import LoadFileScheduling
 
-    class FolderScheduling(LoadFileScheduling):
+    class SharedScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folders = [folder for folder in SHARED_FOLDERS if nodeid.startswith(folder)]
-            return folders[0] if folders else super()._split_scope(nodeid)
+            needed = [SHARED[start] for start in SHARED if nodeid.startswith(start)]
+            return needed[0] if needed else super()._split_scope(nodeid)
 
-    return FolderScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+    return SharedScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make servers forks of the worker of xdist that starts them, which saves it a second import of torch."""
+    if hasattr(config, "workerinput"):
+        pytest_collection()
+        from tests.support.server import forked_server
+
+        capture = config.pluginmanager.getplugin("capturemanager")
+        if forked_server.AVAILABLE and capture:
+            capture.resume_global_capture()  # engines log into what is captured of the test that runs then
+            forked_server.fork_this_process()  # before tests are collected, since forks of a small process cost less
+            capture.suspend_global_capture()
+            gc.disable()  # again: what engines preload enables it
 
 
 def pytest_collection() -> None:

@@ -1,32 +1,32 @@
 """The OpenAPI description against the server: valid requests are generated from it, and each response
 must have a status, a media type and a shape that it describes. The longer run is `pytest -m fuzz`.
+
+schemathesis is imported by functions, since every worker collects all tests and one runs these.
 """
+
+from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
 import pytest
-import requests
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis import Case
-from schemathesis.checks import CheckFunction
-from schemathesis.core.transport import Response
-from schemathesis.schemas import BaseSchema
-from schemathesis.specs.openapi.checks import (
-    negative_data_rejection,
-    positive_data_acceptance,
-    response_schema_conformance,
-)
 
 from tests.support.pictures import decode, encode, noise, text
 from tests.support.server.error_answers import ONE_SENTENCE, assert_refused
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.server_health import SLOTS, assert_server_healthy
+
+if TYPE_CHECKING:
+    import requests
+    from schemathesis import Case
+    from schemathesis.checks import CheckFunction
+    from schemathesis.core.transport import Response
+    from schemathesis.schemas import BaseSchema
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 CLASSIFICATIONS, STEPS = "/v1/images/classifications", "/v1/images/steps"
@@ -69,7 +69,6 @@ VALID[LIKELIHOODS] = MASKED | {
     "repeats": st.just(2),
     "seed": st.integers(0, 2**63 - 1),
 }
-schemathesis.openapi.format("binary", st.sampled_from(GOOD + BAD) | st.binary())
 
 
 @pytest.fixture
@@ -80,11 +79,16 @@ def client(small_room_server: Server) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def description(small_room_server: Server) -> BaseSchema:
+    import schemathesis
+
+    schemathesis.openapi.format("binary", st.sampled_from(GOOD + BAD) | st.binary())
     return schemathesis.openapi.from_url(f"{small_room_server.url}/openapi.json")
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[requests.Session]:
+    import requests
+
     with requests.Session() as session:
         session.headers.clear()  # its own Accept goes before a case's
         yield session
@@ -101,6 +105,8 @@ def send(case: Case, session: requests.Session, headers: dict[str, str], *exclud
 
     Not every valid request succeeds: the description does not know the model's name and size.
     """
+    from schemathesis.specs.openapi.checks import positive_data_acceptance, response_schema_conformance
+
     __tracebackhide__ = True
     case.headers = headers
     response = case.call(session=session, timeout=PATIENCE)
@@ -179,6 +185,8 @@ def test_valid_requests(description: BaseSchema, session: requests.Session, path
 def test_requests_that_fit_the_model_are_answered(
     description: BaseSchema, session: requests.Session, path: str, examples: int
 ) -> None:
+    from schemathesis.specs.openapi.checks import negative_data_rejection
+
     @generated(examples)
     @given(
         case=description[path]["POST"].as_strategy(),

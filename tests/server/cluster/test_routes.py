@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import httpx
 import numpy as np
-import openai
 import pytest
 
 from tests.support.cluster.cluster_service import ALLOWED, KEY, Service, offline
@@ -69,10 +68,12 @@ def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
 
 
 def test_the_official_client_works(service: Service) -> None:
+    from openai import NotFoundError
+
     with official(service.url, api_key=KEY) as client:
         answer = client.images.generate(prompt="", n=2, extra_body={"seed": 7})
         assert np.array_equal(painted(answer.model_dump()), offline(2, 7))
-        with pytest.raises(openai.NotFoundError, match="The model 'dalle' does not exist"):
+        with pytest.raises(NotFoundError, match="The model 'dalle' does not exist"):
             client.images.generate(prompt="", model="dalle")
 
 

@@ -1,12 +1,14 @@
 """`scanline serve` in a fork of a process that has imported it, which takes a tenth of a start's processor time.
 
 The fork server from which engines are forks (server/engine/worker/forkserver.py) imports all of the server here, and
-servers are forks of it, too. Each of them forks a fork server for its own engines and API processes. A test that looks
-at a server's memory, its command or its imports starts it with `forked=False`, as a user does.
+servers are forks of it, too. Each of them forks a fork server for its own engines and API processes. A worker of xdist
+imports the same modules for its tests: its fork server is a fork of it. A test that looks at a server's memory, its
+command or its imports starts it with `forked=False`, as a user does.
 """
 
 import atexit
 import ctypes
+import importlib
 import logging
 import multiprocessing
 import multiprocessing.context
@@ -38,6 +40,13 @@ if AVAILABLE:
         "pydantic.v1",  # which FastAPI imports when an application is built
         "pytest",  # the main module of the tests, which each process of multiprocessing imports
     ]
+
+
+def fork_this_process() -> None:
+    """Import what a fork server has imported, and make it a fork of this process, which has no threads of torch yet."""
+    for module in PRELOADED:
+        importlib.import_module(module)
+    _start_fork_server()
 
 
 class ForkedServer:
@@ -90,6 +99,8 @@ def _run(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _start_fork_server()
+    contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined]
+    contexts["spawn"] = multiprocessing.get_context("forkserver")
     from scanline.server.cli import main
 
     if prepare is not None:
@@ -111,7 +122,8 @@ def _run(
 
 
 def _start_fork_server() -> None:
-    """Fork a fork server off this process for what it will spawn; it ends with this process, whatever the others do."""
+    """Fork a fork server off this process, without what pytest has redirected; it ends with this process, whatever the
+    others do."""
     server = forkserver._forkserver  # type: ignore[attr-defined]
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address := arbitrary_address("AF_UNIX"))
@@ -122,11 +134,11 @@ def _start_fork_server() -> None:
         os.close(held)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
         if os.getppid() == parent:
             forkserver.main(listener.detach(), alive, preload=[])
         os._exit(0)
     os.close(alive)
     listener.close()
     server._forkserver_address, server._forkserver_alive_fd, server._forkserver_pid = address, held, process
-    contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined]
-    contexts["spawn"] = multiprocessing.get_context("forkserver")

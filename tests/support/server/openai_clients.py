@@ -1,21 +1,32 @@
-"""The official OpenAI clients, unchanged but for their base_url; without retries unless a test sets max_retries."""
+"""The official OpenAI clients, unchanged but for their base_url; without retries unless a test sets max_retries.
+
+openai is imported by functions: every worker collects all tests, one runs those of this client (tests/conftest.py).
+"""
+
+from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import openai
-from openai.types import ImagesResponse
 
 from tests.support.pictures import decode
 from tests.support.server.running_server import PATIENCE
 
+if TYPE_CHECKING:
+    import openai
+    from openai.types import ImagesResponse
+
 
 def official(url: str, **options: Any) -> openai.OpenAI:
+    import openai
+
     return openai.OpenAI(**_options(url, options))
 
 
 def async_official(url: str, **options: Any) -> openai.AsyncOpenAI:
+    import openai
+
     return openai.AsyncOpenAI(**_options(url, options))
 
 

@@ -1,25 +1,14 @@
 """Pings keep an event stream open while there is nothing else to send."""
 
 import asyncio
-import os
-import signal
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
 
-import openai
 import pytest
-from starlette.types import Message, Send
+from starlette.types import Message
 
 from scanline.server.api.payload import sse
-from scanline.server.api.payload.sse import PING, send_with_pings
-from scanline.server.api.routes import image_events
-from scanline.server.engine.local.engine_client import EngineClient
-from tests.support.server.running_server import PATIENCE
+from scanline.server.api.payload.sse import send_with_pings
 
-OFTEN = 0.01
 MESSAGE: Message = {"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True}
-Served = tuple[str, EngineClient]
 
 
 class Connection:
@@ -58,48 +47,3 @@ def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "monotonic", lambda: now)
     monkeypatch.setattr(asyncio, "sleep", advance_clock)
     assert asyncio.run(sent()) == [MESSAGE]
-
-
-@pytest.fixture
-def pinged(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Pings are sent often; the event is set when one has been sent."""
-    pinged = threading.Event()
-
-    @asynccontextmanager
-    async def watched(send: Send, seconds: float) -> AsyncIterator[Send]:
-        async def watching(message: Message) -> None:
-            await send(message)
-            if message is PING:
-                pinged.set()
-
-        async with send_with_pings(watching, OFTEN) as kept_alive_send:
-            yield kept_alive_send
-
-    monkeypatch.setattr(image_events, "send_with_pings", watched)
-    return pinged
-
-
-@contextmanager
-def stopped(engine: EngineClient) -> Iterator[Callable[[], None]]:
-    """The engine process is stopped until `resume` is called."""
-
-    assert engine.process is not None
-    process = engine.process.process.pid
-
-    def resume() -> None:
-        os.kill(process, signal.SIGCONT)
-
-    os.kill(process, signal.SIGSTOP)
-    try:
-        yield resume
-    finally:
-        resume()
-
-
-def test_the_official_client_ignores_pings(in_process_server: Served, pinged: threading.Event) -> None:
-    url, engine = in_process_server
-    with stopped(engine) as resume, openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as official:
-        stream = official.images.generate(prompt="", stream=True, partial_images=3)
-        assert pinged.wait(PATIENCE)
-        resume()
-        assert [event.type.partition(".")[2] for event in stream] == ["partial_image"] * 3 + ["completed"]

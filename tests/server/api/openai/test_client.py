@@ -1,18 +1,13 @@
 """The official OpenAI clients, unchanged but for their base_url: synchronous and asynchronous."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-import openai
 import pytest
-from openai.types import (
-    ImageEditCompletedEvent,
-    ImageEditPartialImageEvent,
-    ImageGenCompletedEvent,
-    ImageGenPartialImageEvent,
-    ImagesResponse,
-)
 
 from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
@@ -21,6 +16,10 @@ from tests.support.pictures import encode, noise
 from tests.support.server.openai_clients import async_official, pictures
 from tests.support.server.openai_clients import official as connect
 from tests.support.server.running_server import Server
+
+if TYPE_CHECKING:
+    import openai
+    from openai.types import ImagesResponse
 
 IMAGE = noise(7, 5)
 
@@ -76,6 +75,8 @@ def test_the_asynchronous_client_gets_the_same(server: Server, official: openai.
 
 
 def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server: Server, shapes_model: Model) -> None:
+    from openai import BadRequestError
+
     mask = np.full((7, 5), 255, np.uint8)
     mask[2:5, 1:3] = 0
     with connect(shapes_server.url) as official:
@@ -86,19 +87,21 @@ def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server: Server
         expected = shapes_model.complete(IMAGE, mask=mask == 255, class_name="square", particles=4, seed=7)
         np.testing.assert_array_equal(pictures(edited), expected.array)
         assert edited.data[0].evidence_bits == pytest.approx(expected.evidence_bits[0], rel=1e-6)
-        with pytest.raises(openai.BadRequestError) as caught:
+        with pytest.raises(BadRequestError) as caught:
             official.images.generate(prompt="a cat")
     assert (caught.value.param, caught.value.code) == ("prompt", "prompt_not_supported")
     assert "circle, square, star" in caught.value.message
 
 
 def test_a_generation_and_an_edit_are_streamed(official: openai.OpenAI) -> None:
+    from openai import types
+
     events = list(official.images.generate(prompt="", stream=True, partial_images=2))
-    assert [type(event) for event in events] == [ImageGenPartialImageEvent] * 2 + [ImageGenCompletedEvent]
+    assert [type(event) for event in events] == [types.ImageGenPartialImageEvent] * 2 + [types.ImageGenCompletedEvent]
     assert [event.partial_image_index for event in events[:2]] == [0, 1]
     fields = {"image": encode(IMAGE), "prompt": "", "extra_body": {"keep_rows": 3}}
     edited = list(official.images.edit(**fields, stream=True, partial_images=3))
-    assert [type(event) for event in edited] == [ImageEditPartialImageEvent] * 3 + [ImageEditCompletedEvent]
+    assert [type(event) for event in edited] == [types.ImageEditPartialImageEvent] * 3 + [types.ImageEditCompletedEvent]
     usage = edited[-1].usage
     assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (15, 20, 35)
     for event in events + edited:

@@ -1,17 +1,21 @@
 """Pictures and masks in every way in which the official OpenAI client takes them."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import openai
 import pytest
 
 from tests.support.pictures import encode, noise
 from tests.support.server.openai_clients import official, pictures
 from tests.support.server.running_server import Server
+
+if TYPE_CHECKING:
+    import openai
 
 IMAGE = noise(7, 5)
 FILE = encode(IMAGE)
