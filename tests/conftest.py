@@ -11,6 +11,7 @@ import atexit
 import gc
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,10 +75,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make servers forks of the worker of xdist that starts them, which saves it a second import of torch."""
-    if hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput") and find_spec("fastapi"):  # which kernels and model are tested without
         pytest_collection()
-        from tests.support.server import forked_server
-
+        forked_server = import_module("tests.support.server.forked_server")
         capture = config.pluginmanager.getplugin("capturemanager")
         if forked_server.AVAILABLE and capture:
             capture.resume_global_capture()  # engines log into what is captured of the test that runs then

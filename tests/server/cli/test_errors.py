@@ -1,6 +1,6 @@
 """Errors of the command line: one sentence, exit status 2, never a traceback."""
 
-import subprocess
+import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -196,9 +196,13 @@ def test_the_console_script_prints_the_same() -> None:
     assert ran.err.startswith("scanline: there is no model 'white'")
 
 
-def test_the_version_is_printed_by_the_module_too(capfd: pytest.CaptureFixture[str]) -> None:
-    subprocess.run([sys.executable, "-m", "scanline", "--version"], check=True)
-    assert capfd.readouterr().out.strip() == scanline_package.__version__ == extras.version()
+def test_the_version_is_printed_by_the_module_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["scanline", "--version"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        runpy.run_module("scanline", run_name="__main__")  # as `python -m scanline`
+    assert capsys.readouterr().out.strip() == scanline_package.__version__ == extras.version()
 
 
 def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown() -> None:
