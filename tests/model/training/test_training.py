@@ -22,7 +22,7 @@ from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedE
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Transformer]:
     directory = tmp_path_factory.mktemp("run")
-    return directory, run(directory, checkpoint_every=30, updates=50)
+    return directory, run(directory, picture=True, checkpoint_every=30, updates=50)
 
 
 def rows(directory: Path) -> list[dict[str, str]]:
@@ -85,7 +85,7 @@ def test_a_loss_or_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_
 
 
 def test_bfloat16_learns_too(tmp_path: Path) -> None:
-    config = TrainingConfig(**{**RECIPE, "updates": 40})
+    config = TrainingConfig(**{**RECIPE, "updates": 40, "checkpoint_every": 40})
     train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, precision="bfloat16", compiled=False)
     losses = [float(row["bits_per_dim"]) for row in rows(tmp_path)]
     assert losses[-1] < 0.9 * losses[0]

@@ -18,6 +18,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.loop import train
 from scanline.model.training.optimise import processes
+from scanline.model.training.run.curve import Curve
 from tests.support import small_models
 
 MODEL = small_models.config(layers=1)
@@ -69,10 +70,12 @@ def run(
     workers: int = 1,
     classes: bool = False,
     then: Callable[[], object] = stop,
+    picture: bool = False,
     **changes: Any,
 ) -> Transformer:
     """Train in `directory`, eagerly and in float32; when the update `stop_at` is reported, before its checkpoint, call
-    `then`, by default to raise StoppedError."""
+    `then`, by default to raise StoppedError. The picture of the curve, two thirds of the run's time, is empty by
+    default."""
 
     def report(row: Any) -> None:
         if row.update == stop_at:
@@ -82,7 +85,10 @@ def run(
     how: dict[str, Any] = {"precision": "float32", "compiled": False, "workers": workers}
     how |= {"labels": LABELS[:32] if classes else None, "resume": resume, "report": report}
     model = replace(MODEL, classes=CLASSES) if classes else MODEL
-    return train(model, config, IMAGES[:32], IMAGES[32:], directory, **how)
+    with pytest.MonkeyPatch.context() as patch:
+        if not picture:
+            patch.setattr(Curve, "_write_png", lambda _, path: path.touch())
+        return train(model, config, IMAGES[:32], IMAGES[32:], directory, **how)
 
 
 def state(directory: Path) -> dict[str, Any]:
