@@ -44,6 +44,7 @@ SHARED = {
     "tests/server/api/routes": "servers of models without and with classes, and a full one",
     "tests/server/api/openai": "openai",
     "tests/model/training": "torch._dynamo and matplotlib",
+    "tests/model/backends/cuda/test_particles.py": "torch._dynamo and matplotlib",
     "tests/model/evaluation": "torch._dynamo and matplotlib",
     "tests/server/cli/train": "torch._dynamo and matplotlib",
     "tests/server/cli/test_evaluate.py": "torch._dynamo and matplotlib",

@@ -4,15 +4,19 @@ A test file imports this before any kernel: without Triton the file is skipped.
 """
 
 from dataclasses import replace
+from functools import cache
+from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
 import triton.language as tl
+from triton._utils import validate_block_shape
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
@@ -43,11 +47,55 @@ def _dot(
     return TensorHandle(result, sums.dtype.scalar)
 
 
+# Two thirds of the interpreter's time go into what these tests do not need: it replaces the functions of
+# triton.language again at each call of a device function, asserts that no sum of int32 overflows, and makes the shape
+# of each result anew, several times. The functions below make each shape and type of numpy once.
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    return tuple(getattr(size, "value", size) for size in shape)
+
+
+@cache
+def _of_type(sizes: tuple[int, ...]) -> tuple[Any, int]:
+    """The shape of a type, and its number of elements."""
+    return tl.core.tuple(sizes), validate_block_shape(sizes)
+
+
+@cache
+def _of_tensor(sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    """The shape of a tensor, and its number of elements."""
+    return tl.core.tuple([tl.constexpr(size) for size in sizes]), tl.constexpr(prod(sizes))
+
+
+def _new_type(self: tl.block_type, element_ty: tl.dtype, shape: Any) -> None:
+    self.element_ty, self.name = element_ty, f"block of {element_ty.name}"
+    self.shape, self.numel = _of_type(_sizes(shape))
+
+
+def _new_tensor(self: tl.tensor, handle: TensorHandle, type: tl.dtype) -> None:
+    self.handle, self.type, self.dtype = handle, type, type.scalar
+    self.shape, self.numel = _of_tensor(_sizes(type.shape) if type.is_block() else ())
+
+
+def _is_equal(self: tl.core.tuple, other: Any) -> tl.constexpr:
+    return tl.constexpr(_sizes(self) == _sizes(other))
+
+
+def _numpy_type(type: tl.dtype) -> np.dtype:
+    if (name := type.scalar.name) not in _numpy_types:
+        _numpy_types[name] = _find_numpy_type(type)
+    return _numpy_types[name]
+
+
+_numpy_types: dict[str, np.dtype] = {}
+_find_numpy_type = interpreter._get_np_dtype
+
 if not ON_GPU:
     assert hasattr(InterpreterBuilder, "create_dot")
     InterpreterBuilder.create_dot = _dot
-    # Half of the interpreter's time goes into two things that these tests do not need: it replaces the functions of
-    # triton.language again at each call of a device function, and asserts that no sum of int32 overflows.
+    tl.block_type.__init__, tl.tensor.__init__, tl.core.tuple.__eq__ = _new_type, _new_tensor, _is_equal
+    interpreter._get_np_dtype = _numpy_type
     scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     interpreter._patch_lang = lambda function: type(scope)()
     interpreter.interpreter_builder.options = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
