@@ -17,7 +17,14 @@ from websockets.exceptions import InvalidStatus
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.pictures import encode, painted, text
-from tests.support.server.nginx_proxy import BINARY, CONF, NginxProxy, configured, nginx_before, runs_here
+from tests.support.server.infrastructure.nginx_proxy import (
+    BINARY,
+    CONF,
+    NginxProxy,
+    configured,
+    nginx_before,
+    runs_here,
+)
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
 from tests.support.server.sse_reader import images, post_for_events

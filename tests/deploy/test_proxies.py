@@ -14,7 +14,7 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.support.pictures import painted
-from tests.support.server.nginx_proxy import accepts, free_port
+from tests.support.server.infrastructure.nginx_proxy import accepts, free_port
 from tests.support.server.running_server import Server, serve
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for

@@ -11,7 +11,7 @@ from scanline.model.sampling.offline import paint
 from tests.support import small_models
 from tests.support.cluster.cluster_service import ALLOWED, Service, kill, offline, running
 from tests.support.pictures import encode, painted, text
-from tests.support.server.nginx_proxy import nginx_before, runs_here
+from tests.support.server.infrastructure.nginx_proxy import nginx_before, runs_here
 from tests.support.server.running_server import PATIENCE
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected

@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from tests.support.commands import refused
-from tests.support.server.certificates import write_certificate
+from tests.support.server.infrastructure.certificates import write_certificate
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import Server, serve
 from tests.support.server.websocket_client import connected

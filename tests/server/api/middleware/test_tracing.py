@@ -12,7 +12,7 @@ from scanline.model.extras import MissingExtraError
 from scanline.server.api import tracing
 from tests.support.commands import refused
 from tests.support.pictures import encode, noise, text
-from tests.support.server.otel_collector import Collector, attributes, collecting
+from tests.support.server.infrastructure.otel_collector import Collector, attributes, collecting
 from tests.support.server.running_server import Server, serve
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE

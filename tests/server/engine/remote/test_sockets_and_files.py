@@ -12,7 +12,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
 from tests.server.engine.remote.conftest import only, wait_for_processes
 from tests.support.pictures import painted
-from tests.support.server.certificates import write_certificate
+from tests.support.server.infrastructure.certificates import write_certificate
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import bearer
 from tests.support.waiting import wait_for

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.waiting import PATIENCE, wait_for
 
-CONF = Path(__file__).parents[3] / "deploy/kubernetes/ray/nginx.conf"
+CONF = Path(__file__).parents[4] / "deploy/kubernetes/ray/nginx.conf"
 BINARY = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")  # Debian's; others have it built in
 SHORT = {  # seconds and limits that a test can wait for and reach
