@@ -14,6 +14,7 @@ from scanline.model.training.data.redrawing import redrawn, reduction, to_bytes
 from scanline.model.training.loop import train
 from tests.support import small_models
 from tests.support.sweeps import and_slow
+from tests.support.training.training_runs import draw_no_curve
 
 DIGITS = small_models.config(height=28, width=28, layers=1)
 
@@ -92,8 +93,11 @@ def test_digits_are_as_they_are_at_low_rates() -> None:
 
 
 @pytest.mark.parametrize("workers", and_slow([1], 2))
-def test_a_run_draws_digits_again_at_high_rates_alone(tmp_path: Path, workers: int) -> None:
+def test_a_run_draws_digits_again_at_high_rates_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
     """Updates that all lie within a long warm-up have low rates."""
+    draw_no_curve(monkeypatch)
     images = np.stack([ring(side).ravel() for side in range(30, 46)])
 
     def weights(**recipe: Any) -> torch.Tensor:
