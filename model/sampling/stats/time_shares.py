@@ -1,60 +1,71 @@
 """Time shares: each client has an equal part of the engine's time, however many images it has in flight.
 
 Images of one batch advance together, so a client with a thousand images would slow down everybody's by the time that
-their steps take. Here each client has a balance: all clients with images in flight receive equal parts of the time that
-steps take, and those whose images were stepped pay for it, in proportion to their images. Reads are paid for by those
-whose images were read. A client steps while its balance is not negative. The balances add up to 0, so at least one
-client always does; a client alone always does. A client that leaves with a negative balance has it again when it
-returns, less its shares of the time meanwhile. The idea is that of fair queueing (Demers, Keshav and Shenker, 1989).
+their steps take. Here the time that steps take is paid for by the clients whose images were stepped, in proportion to
+their images, and the time of reads by those whose images were read. A client steps while it has used no more than the
+mean of the clients with images in flight, and an overdraft. At least one client always does; a client alone always
+does.
+
+A client that comes, or returns, begins with what it had used before, but at most CREDIT overdrafts behind those that
+are there: whoever has had the engine alone waits for it, and not it for them until they have used their overdraft. What
+it used beyond its share it still owes, less its shares of the time meanwhile. The idea is that of fair queueing
+(Demers, Keshav and Shenker, 1989): `now` is their virtual time.
 """
 
 from collections.abc import Mapping
 
 ROUNDING = 1e-9  # seconds
-MAX_DEBTS = 1000
+CREDIT = 3  # overdrafts: of two clients, the one that was alone is at its limit with 2; a tick of its may be running
+MAX_AWAY = 1000
 
 
 class TimeShares:
-    """Invariant: the balances of the clients with images in flight add up to 0, up to rounding."""
+    """Invariant: `used` has the clients with images in flight; `now` never falls, and is at least their mean."""
 
     def __init__(self, overdraft: float = ROUNDING) -> None:
-        """`overdraft`: seconds by which a balance may be negative before its client steps no more."""
+        """`overdraft`: seconds by which a client may have used more than the mean before it steps no more."""
         self.overdraft = overdraft
-        self.balances: dict[str, float] = {}  # seconds
-        self.debts: dict[str, float] = {}  # negative balances of clients that have left
+        self.now = 0.0  # seconds that a client would have used that was always there
+        self.used: dict[str, float] = {}  # seconds
+        self.away: dict[str, float] = {}  # the same of clients that have left, where they would begin with no less
 
     def next(self, images: Mapping[str, int]) -> set[str]:
         """Return the clients whose images step next; `images` counts those in flight of every client, at least one
         each."""
         self._update(images)
-        return {client for client, balance in self.balances.items() if balance >= -self.overdraft}
+        most = max(self._mean, min(self.used.values(), default=0.0)) + self.overdraft
+        return {client for client, used in self.used.items() if used <= most}
 
     def spent(self, seconds: float, stepped: Mapping[str, int]) -> None:
         """Share the time that steps of the images `stepped`, counted by client, have taken."""
-        total, part = sum(stepped.values()), seconds / (len(self.balances) + 1)
-        if self.debts:
-            self.debts = {client: debt + part for client, debt in self.debts.items() if debt + part < 0}
-        for client in self.balances:
-            self.balances[client] += seconds / len(self.balances)
+        total = sum(stepped.values())
         for client, count in stepped.items():
-            if client in self.balances:  # or it has left since these steps were started
-                self.balances[client] -= seconds * count / total
+            if client in self.used:  # or it has left since these steps were started
+                self.used[client] += seconds * count / total
+        self.now = max(self.now + seconds / (len(self.used) + 1), self._mean)
 
     def charge(self, seconds: Mapping[str, float]) -> None:
-        """Share the time that reads have taken; a client without images in flight has no balance, and pays nothing."""
+        """Share the time that reads have taken; a client without images in flight has used nothing, and pays
+        nothing."""
         for client, spent in seconds.items():
-            if client in self.balances:
+            if client in self.used:
                 self.spent(spent, {client: 1})
 
+    @property
+    def _mean(self) -> float:
+        return sum(self.used.values()) / max(1, len(self.used))
+
+    @property
+    def _least(self) -> float:
+        """What a client begins with that has used no more."""
+        return self.now - CREDIT * self.overdraft
+
     def _update(self, images: Mapping[str, int]) -> None:
-        """Start new clients at 0 or with their debts, and divide the balance of those that have left among the
-        others."""
-        for client, balance in self.balances.items():
-            if client not in images and balance < 0 and len(self.debts) < MAX_DEBTS:
-                self.debts[client] = balance
-        balances = {
-            client: self.balances[client] if client in self.balances else self.debts.pop(client, 0.0)
-            for client in images
-        }
-        rest = sum(balances.values()) / max(1, len(balances))
-        self.balances = {client: balance - rest for client, balance in balances.items()}
+        """Begin with new clients, and remember of those that have left what they owe."""
+        least = self._least
+        left = {client: used for client, used in self.used.items() if client not in images}
+        away = self.away | left
+        self.used = {client: self.used.get(client, max(least, away.pop(client, least))) for client in images}
+        self.away = {client: used for client, used in away.items() if used > least and client not in images}
+        while len(self.away) > MAX_AWAY:
+            del self.away[min(self.away, key=self.away.__getitem__)]
