@@ -17,6 +17,7 @@ CONNECTION_UNITS = 2.0  # of a connection that is refused, or ends, before it ca
 PROBE_SECONDS = 0.1  # a probe waits no longer: behind a network's address translation it shares a stranger's address
 PROBES_PER_SECOND = 50.0  # of one client that has to wait: beyond that its probes wait longer
 WEBSOCKET_UNITS = 4.0  # of a websocket on which no job was done
+REFUSED_KEY_UNITS = 4.0  # of a wrong API key that is refused since too many of its client's wait for their answers
 FAILED_WORK_UNITS = 2.0  # of a request for work that returns none: its body was parsed, and perhaps a picture decoded
 
 

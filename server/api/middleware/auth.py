@@ -17,7 +17,9 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.client import CLIENT, CURRENT, client_of
 from scanline.server.api.errors import RETRY_SOON, ApiError, refuse
+from scanline.server.api.middleware.overhead import OVERHEAD
 from scanline.server.api.middleware.wrong_keys import WrongKeyDelays
+from scanline.server.api.rate_limit import REFUSED_KEY_UNITS
 from scanline.server.api.routes.page import is_page
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
@@ -75,6 +77,7 @@ class ApiKeyMiddleware:
         if has_key and not await self.delays.wait(client_of(scope).id):
             message = "Too many wrong API keys are being sent; try again in a moment."
             headers = {**RETRY_SOON, "connection": "close"}
+            scope[OVERHEAD].charge(REFUSED_KEY_UNITS)
             return ApiError(429, message, code="too_many_wrong_keys", headers=headers)
         message = "Unknown API key." if has_key else "Missing API key; send it as Authorization: Bearer KEY."
         return ApiError(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})

@@ -20,7 +20,7 @@ from scanline.server.api.transport.budgets import Budgets
 from scanline.server.process.lifecycle import Lifecycle
 
 WORK_PREFIX = "/v1/images/"
-OVERHEAD = "scanline.overhead"  # where a websocket's scope keeps its ClientOverhead
+OVERHEAD = "scanline.overhead"  # where a scope keeps its ClientOverhead
 
 
 class ClientOverhead:

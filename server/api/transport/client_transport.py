@@ -130,6 +130,10 @@ class ClientTransport(asyncio.Transport):
         """Call `parse` when it is the client's turn; return whether that was now."""
         return self.connections.turns.run(self.client, parse)
 
+    def end_turn(self) -> None:
+        """Parse no more of what the client has sent in this turn of the event loop: a request of its is handled."""
+        self.connections.turns.end(self.client)
+
     def _on_hangup(self) -> None:
         """End the connection if its end cannot be read, because reading is paused."""
         self.has_hung_up = True

@@ -272,6 +272,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.in_message = self.transport.is_receiving = False
         self._stop_receive_timer()
+        self.transport.end_turn()
         super().on_message_complete()
         # A request was refused before its body had arrived: uvicorn started its keep-alive timer with the response,
         # and the rest of the body cancelled it. The connection is idle only now.
@@ -286,6 +287,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._stop_receive_timer()
         self.is_websocket, self.transport.is_receiving = True, False
         self.transport.count_arriving(0)
+        self.transport.end_turn()
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -325,6 +327,7 @@ class HttpProtocol(HttpToolsProtocol):
         return True
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.transport.end_turn()
         super()._start_asgi_task(cycle, partial(self._run, app, cycle))
 
     async def _run(self, app: ASGIApp, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,5 @@
-"""Turns of clients: in one turn of the event loop, each has what it has sent parsed for a moment.
+"""Turns of clients: in one turn of the event loop, each has what it has sent parsed for a moment, or until a request of
+its is to be handled.
 
 A client with many connections sends much at once: others wait for a part of it, not for all. Knows no socket and no
 protocol.
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
-TURN_SECONDS = 0.0005  # of parsing: a few requests, whose handling takes several times as long
+TURN_SECONDS = 0.0005  # of parsing
 
 
 @dataclass
@@ -41,6 +42,11 @@ class ParsingTurns:
             return False
         _run_first(turn)
         return True
+
+    def end(self, client: str | None) -> None:
+        """End the client's turn: something of its is to be handled now, which takes several times as long as a turn."""
+        if client is not None and (turn := self.of_clients.get(client)) is not None:
+            turn.seconds = TURN_SECONDS
 
     def _next(self, client: str) -> None:
         """Begin a client's next turn; forget a client that needs none."""

@@ -173,6 +173,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
                 return
         self.frames = [data]
         self.queued_bytes += 0 if self.close_sent else len(data)
+        self.transport.end_turn()
         super().send_receive_event_to_app()
 
     async def receive(self) -> ASGIReceiveEvent:

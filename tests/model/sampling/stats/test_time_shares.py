@@ -95,7 +95,8 @@ def test_a_client_that_leaves_and_returns_has_its_debt_and_pays_it_off_meanwhile
 def seconds_of_an_image(beside: int, pause: float) -> float:
     """The mean of a client's images, one after the other with a pause between, beside a client with so many images in
     flight all the time; by time shares and the length of a tick alone."""
-    shares, passed, left, due, took = TimeShares(2 * TICK_SECONDS), 0.0, 0, 1.0, []
+    shares, passed, left, due = TimeShares(2 * TICK_SECONDS), 0.0, 0, 1.0
+    took: list[float] = []
     while len(took) < 40:
         if not left and passed >= due:
             left, began = IMAGE_STEPS, due

@@ -7,9 +7,20 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import SecretStr
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Message
 
+from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.middleware import wrong_keys
+from scanline.server.api.middleware.auth import ApiKeyMiddleware
+from scanline.server.api.middleware.overhead import OverheadMiddleware
 from scanline.server.api.middleware.wrong_keys import FREE, MAX_ADDRESSES, MAX_DELAYED_OF_ONE, WrongKeyDelays
+from scanline.server.api.rate_limit import REFUSED_KEY_UNITS
+from scanline.server.api.transport.budgets import Budgets
+from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_error
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import KEY, bearer
@@ -49,6 +60,26 @@ def test_answers_that_wait_are_bounded_for_one_address_and_for_all(monkeypatch: 
     assert sum(asyncio.run(answers(*["one"] * 100))) == MAX_DELAYED_OF_ONE
     assert sum(asyncio.run(answers(*(f"client {number}" for number in range(100))))) == MAX_DELAYED_OF_ONE + 10
     assert not delays.delayed
+
+
+def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrong_keys, "LONGEST_SECONDS", 0.01)
+    guesses, refused = 2 * MAX_DELAYED_OF_ONE + FREE, MAX_DELAYED_OF_ONE
+    statuses = []
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status"))
+
+    async def units() -> float:
+        budgets, keys = Budgets(Settings()), ApiKeys([SecretStr(KEY)])
+        app = OverheadMiddleware(ApiKeyMiddleware(PlainTextResponse(""), keys), budgets, Lifecycle())
+        headers = [(b"authorization", b"Bearer wrong")]
+        scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": headers, "client": ("10.0.0.1", 1)}
+        await asyncio.gather(*(app({**scope}, Request(scope).receive, send) for _ in range(guesses)))
+        return budgets.overhead.accounts["10.0.0.1"].units
+
+    assert asyncio.run(units()) == pytest.approx(guesses + refused * REFUSED_KEY_UNITS, abs=5)
+    assert statuses.count(429) == refused
 
 
 def test_guesses_wait_and_a_right_key_does_not(locked_server: Server) -> None:

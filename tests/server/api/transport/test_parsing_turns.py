@@ -36,3 +36,25 @@ def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_a_turn()
         ["many 3"],
         ["many 4"],
     ]
+
+
+def test_a_turn_ends_with_the_first_request_that_is_to_be_handled() -> None:
+    """Its handling takes several times as long as its parsing: others do not wait for that of 64 requests."""
+
+    async def begun_by_turn() -> list[int]:
+        turns, begun = ParsingTurns(), [0]
+
+        def parse() -> None:
+            begun[-1] += 1
+            turns.end("many")
+
+        for _ in range(4):
+            turns.run("many", parse)
+        turns.end("other")  # of which nothing was parsed, and a trusted proxy's
+        turns.end(None)
+        while turns.of_clients:
+            begun.append(0)
+            await asyncio.sleep(0)
+        return begun
+
+    assert asyncio.run(begun_by_turn())[:4] == [1, 1, 1, 1]
