@@ -1,4 +1,4 @@
-"""Everything about a GPU in one command of under ten minutes: tests, bit comparisons, measurements and predictions.
+"""Everything about a GPU in one command of under ten minutes: tests, bit comparisons and measurements.
 
     python -m benchmarks.gpu                      everything
     python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter
@@ -8,7 +8,7 @@
 It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without `pip install -e .`, set
 PYTHONPATH=.mypy_path, which has the package. Results are written to --out after every finding. A part that fails is
 recorded with its reason, and the next one goes on; parts are in the order of their worth, and those that the budget has
-no time for are recorded as skipped. The predictions were computed before anything had run on a GPU.
+no time for are recorded as skipped.
 """
 
 import argparse
@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 from benchmarks.gpu.parts import PARTS, Part
-from benchmarks.gpu.predictions import compare, table
 from benchmarks.gpu.results import SCHEMA, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.worker import LEAST, LEAST_DRY, run_parts
@@ -47,10 +45,6 @@ def main(arguments: list[str] | None = None) -> int:
         run_parts(left, sizes, results, deadline, least=least)
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
-    if not options.dry_run:
-        compared = compare(results.findings(), results.content["gpu"]["name"])
-        results.conclude(compared)
-        Console(width=120).print(table(compared))
     return conclusion(chosen, results)
 
 

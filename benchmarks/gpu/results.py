@@ -3,18 +3,16 @@
 schema, date, machine, commit, torch, python, gpu {name, capability, ...}, triton, configuration {dry, minutes}
 parts           {name: {status, seconds, reason, findings: [{name, value, unit, note}]}}; status is done, failed or
                 skipped; reason is null where the part is done; findings of a failed part are those before the failure
-predictions     [{name, predicted, unit, measured, verdict}], once a run has ended
 """
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
 SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")  # what a resumed run must have in common with its file
 
 
@@ -22,7 +20,7 @@ SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")  # what a resumed r
 class Finding:
     """One number, or the reason why there is none."""
 
-    name: str  # words separated by slashes: predictions.py finds numbers by it
+    name: str  # words separated by slashes
     value: float | None  # None where it could not be measured
     unit: str = ""
     note: str = ""  # what a reader of the number must know; the reason where there is none
@@ -38,7 +36,7 @@ class ResultsFile:
     def __init__(self, path: Path, header: dict[str, Any], resume: bool) -> None:
         """Begin a file; ValueError if there is one already, or, to `resume`, one of another machine or commit."""
         self.path = path
-        self.content: dict[str, Any] = {**header, "parts": {}, "predictions": []}
+        self.content: dict[str, Any] = {**header, "parts": {}}
         if not resume:
             if path.exists():
                 raise ValueError(f"{path} exists; give --resume to go on with it, or another name by --out")
@@ -78,16 +76,6 @@ class ResultsFile:
         findings = self.content["parts"].get(part, {}).get("findings", [])
         self.content["parts"][part] = {"status": "skipped", "seconds": 0.0, "reason": reason, "findings": findings}
         self._write()
-
-    def conclude(self, predictions: list[dict[str, Any]]) -> None:
-        self.content["predictions"] = predictions
-        self._write()
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield all findings so far, of every part."""
-        for part in self.content["parts"].values():
-            for finding in part["findings"]:
-                yield Finding(**finding)
 
     def _write(self) -> None:
         """Replace the file as a whole: a run that is killed while it writes leaves the file before."""

@@ -1,7 +1,6 @@
 """`python -m benchmarks.gpu --dry-run`: the code of every part runs without a GPU, with tiny sizes."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,6 @@ pytest.importorskip("triton", reason="Triton is not installed")
 
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.parts import PARTS
-from benchmarks.gpu.predictions import PREDICTIONS
-
-# what a dry run measures less of: one number of images for thousands, one model of each kind, no chained launches
-DRY_NAMES = {
-    r"\b\d+\b": "N",
-    r"\bmnist-small\b|\bcifar10-small\b|\bcifar10\b|\bmnist\b": "MODEL",
-    r"\bunchained\b": "chained",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -66,14 +57,13 @@ def test_results_that_are_there_already_are_kept(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.slow
-def test_every_part_runs_and_finds_what_predictions_are_about(tmp_path: Path) -> None:
+def test_every_part_runs(tmp_path: Path) -> None:
     out = tmp_path / "results.json"
     assert run(out, "--minutes", "60") == 0
     parts = content(out)["parts"]
     assert content(out)["gpu"]["name"] == "none: Triton's interpreter"
     assert {name: part["status"] for name, part in parts.items()} == {part.name: "done" for part in PARTS}
-    names = {general(finding["name"]) for part in parts.values() for finding in part["findings"]}
-    assert {general(prediction.finding) for prediction in PREDICTIONS} - names == set()
+    assert [name for name, part in parts.items() if not part["findings"]] == []
     differing = [
         finding for part in parts.values() for finding in part["findings"] if finding["name"].endswith("/differing")
     ]
@@ -81,9 +71,3 @@ def test_every_part_runs_and_finds_what_predictions_are_about(tmp_path: Path) ->
     assert all(finding["value"] == 0 for finding in differing)
     assert run(out, "--minutes", "60", "--resume") == 0
     assert content(out)["parts"] == parts
-
-
-def general(finding: str) -> str:
-    for pattern, name in DRY_NAMES.items():
-        finding = re.sub(pattern, name, finding)
-    return finding

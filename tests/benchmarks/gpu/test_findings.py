@@ -1,4 +1,4 @@
-"""Findings of a GPU run: differences of bits are seen, predictions are compared with what was measured."""
+"""Findings of a GPU run: differences of bits are seen, launches are listed."""
 
 from dataclasses import replace
 
@@ -7,11 +7,8 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from benchmarks.gpu.correctness import Snapshot
-from benchmarks.gpu.correctness import compare as compare_bits
+from benchmarks.gpu.correctness import Snapshot, compare
 from benchmarks.gpu.kernels import by_name, by_place
-from benchmarks.gpu.predictions import compare
-from benchmarks.gpu.results import Finding
 from benchmarks.gpu.tests_here import files_of_tests
 
 
@@ -61,27 +58,8 @@ def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
 
 def test_later_snapshots_are_compared_with_the_largest_before() -> None:
     expected: dict[int, Snapshot] = {}
-    assert list(compare_bits("one", {1: snapshot(1)}, expected)) == []
-    (finding,) = compare_bits("three", {1: snapshot(3)}, expected)
+    assert list(compare("one", {1: snapshot(1)}, expected)) == []
+    (finding,) = compare("three", {1: snapshot(3)}, expected)
     assert (finding.name, finding.value) == ("three/after_1_steps/differing", 0)
     assert "of 1 images compared" in finding.note
     assert len(expected[1].images) == 3
-
-
-@pytest.mark.parametrize(
-    ("gpu", "measured", "verdict"),
-    [
-        ("NVIDIA H200", 900.0, "as predicted"),
-        ("NVIDIA H200", 2020.0, "2.00 x the upper end"),
-        ("NVIDIA H100 80GB HBM3", 1250.0, "as predicted"),
-        ("NVIDIA H200", None, "out of memory"),
-    ],
-)
-def test_a_measurement_is_compared_with_the_prediction_for_its_gpu(
-    gpu: str, measured: float | None, verdict: str
-) -> None:
-    finding = Finding("rates/mnist/float32/4096/step", measured, "us", "" if measured else "out of memory")
-    (row,) = [row for row in compare([finding], gpu) if row["finding"] == finding.name]
-    assert (row["measured"], row["verdict"]) == (measured, verdict)
-    others = [row["verdict"] for row in compare([finding], gpu) if row["finding"] != finding.name]
-    assert set(others) == {"not measured"}
