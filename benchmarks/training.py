@@ -33,6 +33,7 @@ from scanline.model.training.config import TrainingConfig
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of
 from scanline.model.training.optimise.precision import PRECISIONS, product_dtype
 from scanline.model.training.optimise.processes import Group, processes
+from scanline.model.training.optimise.recorded import new_updater
 from scanline.model.training.optimise.update import Updater
 from scanline.model.training.presets import PRESETS
 
@@ -86,7 +87,7 @@ def _updates(
 ) -> tuple[Updater, Callable[[], object]]:
     """Return the updater of one process, and what makes an update of a batch of noise, the same in all processes."""
     torch.manual_seed(0)
-    updater = Updater(Transformer(config).to(device), recipe, group, dtype, compiled)
+    updater = new_updater(Transformer(config).to(device), recipe, group, dtype, compiled)
     images = torch.randint(0, 256, (recipe.batch, config.bytes), dtype=torch.uint8, device=device)
     return updater, lambda: updater.update(images, 1000, recipe.learning_rate)
 

@@ -51,6 +51,11 @@ class Window:
         not into values."""
         return wave_table(self.waves)
 
+    @cached_property
+    def _wave_tables(self) -> dict[torch.device, torch.Tensor]:
+        """The same on each device that has asked for it."""
+        return {}
+
     @property
     def linear_inputs(self) -> int:
         """Number of inputs that are linear in the bytes: values and references."""
@@ -67,30 +72,34 @@ class Window:
         pixel and of those after it are not read."""
         batch = images.shape[0]
         pixel = pixel.expand(batch, -1)
-        values = self._bytes(images, pixel, self.pixels).float() / 127.5 - 1  # [B, n, pixels, channels]
+        around = _offsets(self.rows, self.columns, images.device)
+        values = self._bytes(images, pixel, *around).float() / 127.5 - 1  # [B, n, pixels, channels]
         reference = self._reference(images, pixel)
         parts = [(values - reference.unsqueeze(2)).flatten(2) if self.centred else values.flatten(2)]
         if self.centred:
             parts.append(reference)
         if self.waves:
-            table = self.wave_table.to(images.device)
-            parts.append(table[self._bytes(images, pixel, self.wave_pixels).long()].flatten(2))
+            if images.device not in self._wave_tables:
+                self._wave_tables[images.device] = self.wave_table.to(images.device)
+            near = self._bytes(images, pixel, *_offsets(self.wave_rows, self.wave_columns, images.device))
+            parts.append(self._wave_tables[images.device][near.long()].flatten(2))
         return torch.cat(parts, dim=-1), reference
 
     def _reference(self, images: torch.Tensor, pixel: torch.Tensor) -> torch.Tensor:
         """Return the references [B, n, channels] of pixels [B, n]."""
         if not self.centred:
             return torch.zeros(*pixel.shape, self.channels, device=images.device)
-        near = self._bytes(images, pixel, ((1, 0), (0, -1))).float() / 127.5 - 1
+        one = torch.arange(2, device=images.device)
+        near = self._bytes(images, pixel, 1 - one, -one).float() / 127.5 - 1
         above, left = near.unbind(2)
         first_column, first_row = (pixel % self.width == 0)[..., None], (pixel < self.width)[..., None]
         return torch.where(first_column, above, torch.where(first_row, left, (above + left) / 2))
 
-    def _bytes(self, images: torch.Tensor, pixel: torch.Tensor, around: tuple[tuple[int, int], ...]) -> torch.Tensor:
-        """Return the bytes [B, n, len(around), channels] uint8 of the pixels `around` each of `pixel` [B, n]."""
-        offsets = torch.tensor(around, device=images.device)
-        row = pixel.unsqueeze(-1) // self.width - offsets[:, 0]
-        column = pixel.unsqueeze(-1) % self.width + offsets[:, 1]
+    def _bytes(self, images: torch.Tensor, pixel: torch.Tensor, up: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """Return the bytes [B, n, k, channels] uint8 of the pixels `up` rows above and `right` columns to the right [k]
+        of each of `pixel` [B, n]."""
+        row = pixel.unsqueeze(-1) // self.width - up
+        column = pixel.unsqueeze(-1) % self.width + right
         inside = (row >= 0) & (column >= 0) & (column < self.width)
         at = torch.where(inside, row * self.width + column, 0)
         bytes_ = at.unsqueeze(-1) * self.channels + torch.arange(self.channels, device=images.device)
@@ -124,3 +133,11 @@ def _sine(turns: np.ndarray) -> np.ndarray:
 def _around(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
     above = [(up, right) for up in range(rows, 0, -1) for right in range(-columns, columns + 1)]
     return (*above, *((0, right) for right in range(-columns, 0)))
+
+
+def _offsets(rows: int, columns: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the rows up and columns right [k] of `_around`, made on the device: it would wait for copies, which no
+    CUDA graph can hold."""
+    wide = 2 * columns + 1
+    number = torch.arange(rows * wide + columns, device=device)
+    return rows - number // wide, number % wide - columns

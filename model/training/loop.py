@@ -28,7 +28,7 @@ from scanline.model.training.data.positions import Sampler
 from scanline.model.training.optimise.branches import Branches
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group, processes
-from scanline.model.training.optimise.update import Updater
+from scanline.model.training.optimise.recorded import new_updater
 from scanline.model.training.run.clock import RunClock
 from scanline.model.training.run.curve import Curve, Row
 from scanline.model.training.run.state import load_state, save_state
@@ -66,7 +66,7 @@ class Trainer:
         if inputs.start is not None:
             model.load_state_dict(inputs.start)
         shared = group if inputs.config.branches == 1 else Group()
-        updater = Updater(model, inputs.config, shared, inputs.dtype, inputs.compiled)
+        updater = new_updater(model, inputs.config, shared, inputs.dtype, inputs.compiled)
         self.branches = Branches(group, inputs.config, updater)
         if state:
             self.branches.load_state_dict(state)

@@ -46,7 +46,7 @@ class Muon(torch.optim.Optimizer):
                 momentum = state["momentum_buffer"].lerp_(parameter.grad, 1 - MOMENTUM)
                 direction = orthogonalised(parameter.grad.lerp(momentum, MOMENTUM), self.dtype)  # Nesterov's
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.add_(direction, alpha=-group["lr"] * 0.2 * sqrt(max(parameter.shape)))
+                parameter.sub_(direction * (group["lr"] * 0.2 * sqrt(max(parameter.shape))))  # a tensor has no alpha
 
 
 def orthogonalised(matrix: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

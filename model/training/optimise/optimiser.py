@@ -109,10 +109,12 @@ class MovingAverage:
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
         self.decay = decay
 
+    def share(self, update: int) -> float:
+        """Return the share of the weights after `update` in the average, which is larger in a run's first updates."""
+        return 1 - min(self.decay, (1 + update) / (10 + update))
+
     @torch.no_grad()
-    def move(self, model: Transformer, update: int) -> None:
-        """Move towards the weights after `update`, in place; the decay is shorter in a run's first updates."""
-        decay = min(self.decay, (1 + update) / (10 + update))
-        averages: list[torch.Tensor] = list(self.model.parameters())
-        weights: list[torch.Tensor] = list(model.parameters())
-        torch._foreach_lerp_(averages, weights, 1 - decay)
+    def move(self, model: Transformer, share: float | torch.Tensor) -> None:
+        """Move towards the weights by a share of the way, in place."""
+        for average, weight in zip(self.model.parameters(), model.parameters(), strict=True):
+            average.lerp_(weight, share)

@@ -42,15 +42,26 @@ class Updater:
         share = self.group.share
         of_images = None if labels is None else share(labels)
         positions = None if drawn is None else Drawn(share(drawn.position), share(drawn.weight))
-        loss = self.loss(self.model, share(batch), self.dtype, of_images, positions)
+        for parameters in self.optimiser.param_groups:
+            parameters["lr"] = parameters["scale"] * rate
+        return self._move(share(batch), of_images, positions, self.average.share(number))
+
+    def _move(
+        self,
+        batch: torch.Tensor,
+        labels: torch.Tensor | None,
+        drawn: Drawn | None,
+        share: float | torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Move the weights by this process's part of an update, at the rates that the optimiser has; `share` is the
+        average's."""
+        loss = self.loss(self.model, batch, self.dtype, labels, drawn)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         loss = self.group.average_gradients(self.model, loss.detach())
-        for parameters in self.optimiser.param_groups:
-            parameters["lr"] = parameters["scale"] * rate
         norm = clip_gradients(self.model, self.config.clip)
         self.optimiser.step()
-        self.average.move(self.model, number)
+        self.average.move(self.model, share)
         return loss, norm
 
     def state_dict(self) -> dict[str, Any]:

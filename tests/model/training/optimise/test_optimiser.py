@@ -90,5 +90,5 @@ def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_f
     average, before = MovingAverage(model, decay), model.head.weight.clone()
     model.head.weight.add_(1)
     assert torch.equal(average.model.head.weight, before)
-    average.move(model, update)
+    average.move(model, average.share(update))
     assert_close("average", before + step, average.model.head.weight)

@@ -1,0 +1,122 @@
+"""Updates on a GPU as one CUDA graph: a host needs longer for several hundred launches than the device for its work.
+
+A graph repeats the launches that it was recorded from, with the same numbers: what changes from update to update is
+copied to where it was recorded, rates and the average's share as tensors.
+"""
+
+import copy
+import logging
+from typing import Any
+
+import torch
+
+from scanline.kernels.gpu import summary
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.data.positions import Drawn
+from scanline.model.training.optimise.loss import SAME_LOSS
+from scanline.model.training.optimise.processes import Group
+from scanline.model.training.optimise.update import Updater
+
+WARM_UP = 3  # updates as written before one is recorded: they compile, and make what is made once
+
+log = logging.getLogger("scanline.training")
+
+
+class RecordedUpdater(Updater):
+    """An Updater whose updates are recorded, after the first few; where that fails, as written. Every batch must have
+    one size."""
+
+    def __init__(
+        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+    ) -> None:
+        if model.device.type == "cuda":
+            # Gradients are added up on the stream of the first update, and nothing can be recorded on the default one.
+            torch.cuda.set_stream(torch.cuda.Stream(model.device))
+        super().__init__(model, config, group, dtype, compiled)
+        self.written = 0  # updates as written so far
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.refused = False
+
+    def _move(
+        self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Drawn | None, share: float | torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.refused or self.written < WARM_UP:
+            self.written += 1
+            return super()._move(batch, labels, drawn, share)
+        rates = [float(parameters["lr"]) for parameters in self.optimiser.param_groups]
+        changing = [batch, *(given for given in (labels, *_tensors(drawn)) if given is not None)]
+        if self.graph is None:
+            before = copy.deepcopy(self.state_dict())
+            try:
+                self._record(batch, labels, drawn)
+                expected = self.loss(self.model, batch, self.dtype, labels, drawn).item()
+                loss, norm = self._replay(changing, rates, float(share))
+                if not abs(loss.item() - expected) <= SAME_LOSS:
+                    raise RuntimeError(f"the loss of a recorded update is {loss.item()} instead of {expected}")
+                log.info("an update is one CUDA graph")
+                return loss, norm
+            except Exception as error:  # of the driver, the compiler or torch
+                log.warning("training without a CUDA graph, which is slower: %s", summary(error))
+                self.load_state_dict(before)
+                self.refused = True
+                for parameters, rate in zip(self.optimiser.param_groups, rates, strict=True):
+                    parameters["lr"] = rate
+                return super()._move(batch, labels, drawn, share)
+        return self._replay(changing, rates, float(share))
+
+    def _record(self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Drawn | None) -> None:
+        """Record an update with tensors of its own for all that changes; nothing is moved."""
+        self.rates = [torch.zeros((), device=batch.device) for _ in self.optimiser.param_groups]
+        self.share = torch.zeros((), device=batch.device)
+        own = [None if given is None else given.clone() for given in (batch, labels, *_tensors(drawn))]
+        self.inputs = [given for given in own if given is not None]
+        for parameters, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            parameters["lr"] = rate
+        self._set_capturable(True)
+        try:
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+                assert own[0] is not None
+                positions = None if own[2] is None or own[3] is None else Drawn(own[2], own[3])
+                self.results = super()._move(own[0], own[1], positions, self.share)
+        finally:
+            self._set_capturable(False)
+        self.graph = graph
+
+    def _replay(
+        self, changing: list[torch.Tensor], rates: list[float], share: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        for own, given in zip(self.inputs, changing, strict=True):
+            own.copy_(given)
+        for tensor, rate in zip(self.rates, rates, strict=True):
+            tensor.fill_(rate)
+        self.share.fill_(share)
+        assert self.graph is not None
+        self.graph.replay()
+        loss, norm = self.results
+        return loss.clone(), norm.clone()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See Updater.load_state_dict; a graph is recorded anew, since an optimiser's tensors are others."""
+        super().load_state_dict(state)
+        self.graph = None
+
+    def _set_capturable(self, capturable: bool) -> None:
+        """Have torch's optimisers take their rates and steps from tensors, which they refuse to be recorded without."""
+        for parameters in self.optimiser.param_groups:
+            if "capturable" in parameters:
+                parameters["capturable"] = capturable
+
+
+def new_updater(
+    model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+) -> Updater:
+    """Return the updater for the model's device."""
+    kind = RecordedUpdater if model.device.type == "cuda" else Updater
+    return kind(model, config, group, dtype, compiled)
+
+
+def _tensors(drawn: Drawn | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    return (None, None) if drawn is None else (drawn.position, drawn.weight)
