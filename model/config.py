@@ -154,8 +154,8 @@ class ModelConfig:
 
     @property
     def can_be_guided(self) -> bool:
-        """Whether `guidance` may be above 1: the logits of two distributions of a byte can be mixed."""
-        return bool(self.classes) and self.predicts == "categorical"
+        """Whether `guidance` may be above 1: distributions with a class and without can be mixed."""
+        return bool(self.classes)
 
     @property
     def size(self) -> str:

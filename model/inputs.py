@@ -49,15 +49,15 @@ def check_temperature(temperature: float) -> None:
 
 
 def check_guidance(guidance: float, has_class: bool, config: "ModelConfig") -> None:
-    """Raise InvalidInput unless guidance is 1, or above it with a class and at most MAX_GUIDANCE, of a model that can
-    be guided: one that predicts the 256 logits of a byte."""
+    """Raise InvalidInput unless guidance is 1, or above it with a class and at most MAX_GUIDANCE, of a model with
+    classes."""
     if not 1 <= guidance <= MAX_GUIDANCE:
         reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance}."
         raise InvalidInput(reason, "guidance")
     if guidance == 1:
         return
     if not config.can_be_guided:
-        reason = "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out."
+        reason = "This model cannot be guided: it knows no classes; leave guidance out."
         raise InvalidInput(reason, "guidance", "guidance_not_supported")
     if not has_class:
         raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")

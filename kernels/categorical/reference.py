@@ -63,3 +63,17 @@ class Categorical:
         cumulative = weights.cumsum(dim=-1)
         picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
         return torch.where(known, values, picked.clamp(max=VALUES - 1).to(torch.uint8))
+
+    def sample_guided(
+        self,
+        with_class: torch.Tensor,
+        without: torch.Tensor,
+        guidance: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return bytes as `sample` does, of images guided by `guidance` [...], from logits [..., 256] with the class
+        and without."""
+        return self.sample(guided(with_class, without, guidance), uniforms, temperature, values, known)

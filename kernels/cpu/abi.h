@@ -46,7 +46,8 @@ struct Slots {
     const int64_t* label;         // [B], 0 for no class, k + 1 for class k
     double* known_bits;           // [B], cost of the known bytes that steps have passed
     // [B], for a guided image the slot of the same image under the other label, minus this one; 0 for none. One of the two
-    // labels is 0, and both stand at one position. Bytes are drawn from the logits u + guidance (c - u), u being those of label 0.
+    // labels is 0, and both stand at one position. Bytes are drawn from the logits u + guidance (c - u), u being those of label 0;
+    // of a mixture they are the logarithms of the probabilities of a byte's 256 values.
     const int64_t* partner;
     const float* guidance;  // [B]
 };

@@ -19,7 +19,7 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 9
+ABI = 10
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MOST_THREADS = 1024

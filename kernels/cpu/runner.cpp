@@ -141,9 +141,7 @@ class IsaRunner final : public Runner {
         for (int64_t step = 0; step < path.steps; step++, draw.position += size) {
             const float* p = path.parameters + step * P;
             if (path.without) {
-                double bits;
-                paint_guided(p, p, path.without + step * P, guidance, draw, drawn, &bits, scratch);
-                if (!std::isfinite(bits)) return step;
+                if (draw_guided(shape, p, path.without + step * P, guidance, draw, drawn, scratch) != 0) return step;
             } else {
                 draw_step(shape, p, draw, drawn, scratch);
             }
@@ -182,7 +180,7 @@ class IsaRunner final : public Runner {
         const auto has_label = [&](int64_t slot) { return !shape.classes || uint64_t(slots.label[slot]) <= uint64_t(shape.classes); };
         if (!has_label(b)) return false;
         if (!partner || position >= weights.bytes) return true;
-        if (other < 0 || other >= slots.count || !has_label(other) || shape.predicts != CATEGORICAL) return false;
+        if (other < 0 || other >= slots.count || !has_label(other)) return false;
         return slots.partner[other] == -partner && slots.position[other] == position && !slots.label[b] != !slots.label[other];
     }
 
@@ -242,22 +240,37 @@ class IsaRunner final : public Runner {
         network.read_out(tile, scratch, member);
     }
 
-    // Paints the bytes of a row's step that are not known, adds their cost, and moves the slot to the next step.
+    // Paints the bytes of a row's step that are not known, adds their cost, and moves the slot to the next step; of a guided
+    // image, both slots with the row of the first.
     void paint(Tile& tile, int64_t r, Scratch& scratch, const Slots& slots) const {
-        const int64_t b = tile.slot[r], position = tile.position[r], at = b * weights.bytes + position;
+        const Shape& shape = weights.shape;
+        const int64_t b = tile.slot[r], position = tile.position[r], at = b * weights.bytes + position, partner = slots.partner[b];
+        if (partner < 0) return;
         const Draw draw{slots.seed[b], slots.index[b], position, slots.temperature[b], slots.known + at};
         double bits[MOST_CHANNELS];
         const float* p = network.parameters(tile, r);
-        if (const int64_t partner = slots.partner[b]) {
-            const float* other = network.parameters(tile, partner > 0 ? r + 1 : r - 1);
-            paint_guided(p, slots.label[b] ? p : other, slots.label[b] ? other : p, slots.guidance[b], draw,
-                         slots.images + at, bits, scratch.distribution.data);
-        } else {
-            paint_step(weights.shape, p, draw, slots.images + at, bits, scratch.distribution.data);
+        float* memory = scratch.distribution.data;
+        uint8_t* bytes = slots.images + at;
+        if (!partner) {
+            paint_step(shape, p, draw, bytes, bits, memory);
+            return finish(slots, b, position, bits);
         }
+        const float* other = network.parameters(tile, r + 1);
+        const bool has_class = slots.label[b] != 0;
+        const float failed = draw_guided(shape, has_class ? p : other, has_class ? other : p, slots.guidance[b], draw, bytes, memory);
+        memcpy(bytes + partner * weights.bytes, bytes, shape.step_bytes);
+        for (const int64_t slot : {b, b + partner}) {
+            write_bits(shape, slot == b ? p : other, bytes, bits, memory);
+            bits[0] += failed;
+            finish(slots, slot, position, bits);
+        }
+    }
+
+    // Adds the cost of a slot's step, and moves it to the next one.
+    void finish(const Slots& slots, int64_t b, int64_t position, const double* bits) const {
         for (int64_t c = 0; c < weights.shape.step_bytes; c++) {
             slots.bits[b] += bits[c];
-            if (draw.known[c]) slots.known_bits[b] += bits[c];
+            if (slots.known[b * weights.bytes + position + c]) slots.known_bits[b] += bits[c];
         }
         slots.position[b] = position + weights.shape.step_bytes;
     }

@@ -111,8 +111,6 @@ class Shape(ctypes.Structure):
         _check_tensor("parameters", parameters, *expected)
         if without is not None:
             _check_tensor("without", without, *expected)
-            if self.predicts != PREDICTS["categorical"]:
-                raise ValueError("guided images need logits of a byte")
 
     def check_copying(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
         """Raise ValueError where there are no such slots to copy."""
@@ -133,8 +131,8 @@ class Shape(ctypes.Structure):
             raise ValueError(f"a partner must be from slot 0 to {len(partner) - 1}")
         fits = (partner[others] == -partner[rows]) & (position[others] == position[rows])
         fits &= (label[others] == 0) != (label[rows] == 0)
-        if self.predicts != PREDICTS["categorical"] or not bool(fits.all()):
-            raise ValueError("guided images need logits of a byte, and two slots at one position, one without a class")
+        if not bool(fits.all()):
+            raise ValueError("guided images need two slots at one position, one without a class")
 
     def _check(self, slots: Arrays, names: tuple[str, ...]) -> None:
         if set(slots) != set(names):

@@ -1,5 +1,6 @@
 """Last launch of a step on a GPU that predicts a mixture of logistics: samples the bytes channel by channel or takes
-known ones, adds their cost and moves the position. References: reference.py, and kernels/philox.py.
+known ones, adds their cost and moves the position; a launch before it samples those of guided images. References:
+reference.py, and kernels/philox.py.
 
 An image's result does not depend on what else is in the batch. Nothing is returned to the host: positions stay on the
 device.
@@ -10,7 +11,8 @@ import triton
 import triton.language as tl
 
 from scanline.kernels import LN2
-from scanline.kernels.pixel_logistics.reference import PixelLogistics
+from scanline.kernels.categorical.reference import VALUES
+from scanline.kernels.pixel_logistics.reference import LEAST_PROBABILITY, PixelLogistics
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import (
     check,
@@ -28,6 +30,7 @@ from scanline.kernels.triton.sampling import (
 )
 
 IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency
+GUIDED_WARPS = 4  # of the program of one guided image, which computes 256 values from all components
 
 
 def sample(
@@ -45,19 +48,32 @@ def sample(
     distribution: PixelLogistics,
     costs: torch.Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
+    guiding: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,  # label, partner [S] int64, guidance [S]
 ) -> None:
     """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add their cost at
     temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. If a parameter
-    is NaN or infinite, bits are too."""
+    is NaN or infinite, bits are too.
+
+    With `guiding`, an image is guided where its partner is not 0. Its two slots have rows 2i and 2i + 1, one of them
+    with label 0: both draw its bytes as PixelLogistics.sample_guided.
+    """
     check(parameters, distribution.width, slots, images, known)
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
+    if guiding is not None:
+        label, partner, guidance = guiding
+        _sample_guided[(len(slots),)](
+            parameters, base, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, label,
+            partner, guidance, images.shape[1], distribution.components, distribution.channels, distribution.width,
+            triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels),
+            distribution.scale, VALUES, LEAST_PROBABILITY, num_warps=GUIDED_WARPS, **options(chained),
+        )  # fmt: skip
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, base, slots, images, known.view(torch.uint8), bits, known_bits, costs, temperature, seed, index,
-        position, len(slots), images.shape[1], distribution.components, distribution.channels, distribution.width,
-        triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels),
-        distribution.scale, LN2, IMAGES, num_warps=1, **options(chained),
+        position, None if guiding is None else guiding[1], len(slots), images.shape[1], distribution.components,
+        distribution.channels, distribution.width, triton.next_power_of_2(distribution.components),
+        triton.next_power_of_2(distribution.channels), distribution.scale, LN2, IMAGES, num_warps=1, **options(chained),
     )  # fmt: skip
 
 
@@ -86,6 +102,14 @@ def _means(first, base, k, c, seen, channel: tl.constexpr, components, channels:
     return means, unusable
 
 
+@triton.jit
+def _scales(first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, scale: tl.constexpr):
+    """Return the scales [b, K] of a channel at temperature 1, and where they are not finite numbers."""
+    raw = tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
+    elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
+    return tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu, inside & wrong(raw)
+
+
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sample(
     parameters,
@@ -100,6 +124,7 @@ def _sample(
     seed,
     index,
     position,
+    partner,
     batch,
     length,
     components,
@@ -133,12 +158,9 @@ def _sample(
     unusable = inside & wrong(logits)
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
-        raw = tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
-        elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
-        scales = tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu
-
+        scales, unusable_scales = _scales(first, k, channel, components, channels, inside, scale)
         means, unusable_means = _means(first, own_base, k, c, seen, channel, components, channels, inside, live)
-        unusable |= unusable_means | (inside & wrong(raw))
+        unusable |= unusable_means | unusable_scales
 
         # Draw a component by its weight given the earlier bytes, then a value from its logistic: masked sums pick the
         # chosen component's mean and scale.
@@ -146,7 +168,11 @@ def _sample(
         chosen = k == pick(weights, u, there, components)[:, None]
         mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
         spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
-        byte, is_known = put(images, known, slot * length + place + channel, draw_logistic(mean, spread, w), live)
+        at, drawn = slot * length + place + channel, draw_logistic(mean, spread, w)
+        if partner is not None:  # what the launch before this one has drawn stays
+            guided = live & (tl.load(partner + slot, mask=live, other=0) != 0)
+            drawn = tl.where(guided, tl.load(images + at, mask=guided, other=0).to(tl.float32), drawn)
+        byte, is_known = put(images, known, at, drawn, live)
 
         # What each component gives the byte, known or painted, decides the components of the later ones.
         weights += log_bin(byte, means, scales * image_temperature)
@@ -161,3 +187,77 @@ def _sample(
         known_total += tl.where(is_known, cost, 0.0)
         given = now
     finish(bits, known_bits, position, slot, place, total, known_total, channels, live)
+
+
+@triton.jit
+def _sample_guided(
+    parameters,
+    base,
+    slots,
+    images,
+    known,
+    bits,
+    temperature,
+    seed,
+    index,
+    position,
+    label,
+    partner,
+    guidance,
+    length,
+    components,
+    channels: tl.constexpr,
+    width,
+    block_k: tl.constexpr,
+    block_c: tl.constexpr,
+    scale: tl.constexpr,
+    values: tl.constexpr,
+    least: tl.constexpr,
+    chained: tl.constexpr,
+):
+    wait(chained)
+    # One image a program, in tensors of one row.
+    b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, tl.num_programs(0), 1)
+    is_guided = live & (tl.load(partner + slot, mask=live, other=0) != 0)
+    if tl.max(is_guided.to(tl.int32), axis=0) > 0:
+        # Rows 2i and 2i + 1 are the image's slots, so b ^ 1 is the partner's row.
+        has_class = tl.load(label + slot, mask=live, other=0) != 0
+        of_class, of_any = tl.where(has_class, b, b ^ 1), tl.where(has_class, b ^ 1, b)
+        weight = tl.load(guidance + slot, mask=live, other=1.0)[:, None]
+        k, c = tl.arange(0, block_k)[None, :], tl.arange(0, block_c)[None, :]
+        value = tl.arange(0, values)
+        there = k < components
+        inside = live[:, None] & there
+
+        first_c, first_u = parameters + of_class[:, None] * width, parameters + of_any[:, None] * width
+        base_c, base_u = base + of_class * channels, base + of_any * channels
+        weights_c = tl.where(there, tl.load(first_c + k, mask=inside, other=0.0), -float("inf"))
+        weights_u = tl.where(there, tl.load(first_u + k, mask=inside, other=0.0), -float("inf"))
+        unusable = inside & (wrong(weights_c) | wrong(weights_u))
+        seen = tl.zeros((1, block_c), tl.float32)
+        for channel in tl.static_range(channels):
+            means_c, wrong_c = _means(first_c, base_c, k, c, seen, channel, components, channels, inside, live)
+            means_u, wrong_u = _means(first_u, base_u, k, c, seen, channel, components, channels, inside, live)
+            scales_c, odd_c = _scales(first_c, k, channel, components, channels, inside, scale)
+            scales_u, odd_u = _scales(first_u, k, channel, components, channels, inside, scale)
+            unusable |= wrong_c | wrong_u | odd_c | odd_u
+            with_class = _log_probabilities(weights_c, means_c, scales_c, value, least)
+            without = _log_probabilities(weights_u, means_u, scales_u, value, least)
+            mixed = (without + weight * (with_class - without)) / image_temperature[:, None]
+
+            # The first uniform of the byte picks it; the second is not used.
+            u, _ = slot_uniforms(seed, index, slot, place + channel, live)
+            picked = pick(mixed, u, value[None, :] < values, values)
+            byte, _ = put(images, known, slot * length + place + channel, picked.to(tl.float32), live)
+            weights_c += log_bin(byte, means_c, scales_c)
+            weights_u += log_bin(byte, means_u, scales_u)
+            seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
+        failed = tl.max(unusable.to(tl.int32), axis=1) > 0
+        tl.store(bits + slot, tl.full((1,), float("nan"), tl.float64), mask=live & failed)
+
+
+@triton.jit
+def _log_probabilities(log_weights, means, scales, value, least: tl.constexpr):
+    """Return the logarithms [1, 256] of the probabilities of all values of a byte, of components [1, K]."""
+    logs = log_bin(value.to(tl.float32), means, scales) + log_weights - log_sum_exp(log_weights)[:, None]
+    return tl.log(tl.maximum(tl.sum(tl.exp(logs), axis=1), least))[None, :]

@@ -122,10 +122,13 @@ class KernelSequence:
             buffers.active, slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed,
             slots.index, slots.state.position,
         )  # fmt: skip
+        guiding = slots.label, slots.partner, slots.guidance
         if isinstance(self.distribution, PixelLogistics):
-            sample_pixel_logistics(buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained)
+            sample_pixel_logistics(
+                buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained,
+                guiding if self.config.can_be_guided and costs is None else None,
+            )  # fmt: skip
         else:
-            guiding = slots.label, slots.partner, slots.guidance
             sample_categorical(buffers.parameters, *arrays, *guiding, self.chained)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from scanline.kernels import LN2
-from scanline.kernels.categorical.reference import guided, range_bits
+from scanline.kernels.categorical.reference import range_bits
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
@@ -92,23 +92,31 @@ class EagerBackend(Backend):
                 position = pool.state.position.clone()
                 for start, tile in zip(starts, tiles, strict=True):
                     parameters[start : start + self.rows] = self.model.step(tile.images, tile.state, tile.label)
-                mixed = _guided(pool, position, parameters) if self.model.config.can_be_guided else parameters
+                # the slots whose parameters bytes are drawn from as well: of an image that is not guided, its own
+                partners = torch.arange(len(position), device=position.device)
+                partners += pool.partner * (position < self.model.config.bytes)
                 for start, tile in zip(starts, tiles, strict=True):
                     rows = slice(start, start + self.rows)
-                    self._paint(tile, position[rows], parameters[rows], mixed[rows])
+                    self._paint(tile, position[rows], parameters[rows], parameters[partners[rows]])
 
-    def _paint(self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, mixed: torch.Tensor) -> None:
-        """Paint the step at `position` [B] of every image in a tile from `mixed` [B, P], IN PLACE, and add its cost
-        under `parameters` [B, P]. Finished images are computed too, without effect."""
+    def _paint(self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, others: torch.Tensor) -> None:
+        """Paint the step at `position` [B] of every image in a tile, IN PLACE, and add its cost under `parameters`
+        [B, P]; others: those of the partners of guided images. Finished images are computed too, without effect."""
         config, distribution = self.model.config, self.model.distribution
         done = (position >= config.bytes).unsqueeze(1)
         first = position.clamp(max=config.bytes - config.step_bytes)
         places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
         draws = torch.stack([uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1)
         values, known = tile.images.gather(1, places), tile.known.gather(1, places)
-        painted = distribution.sample(mixed, draws, tile.temperature, values, known | done)
+        given = draws, tile.temperature, values, known | done
+        painted, is_guided = distribution.sample(parameters, *given), (tile.partner != 0).unsqueeze(1) & ~done
+        if config.can_be_guided and is_guided.any():
+            is_with = (tile.label != 0).unsqueeze(1)
+            pair = torch.where(is_with, parameters, others), torch.where(is_with, others, parameters)
+            painted = torch.where(is_guided, distribution.sample_guided(*pair, tile.guidance, *given), painted)
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2
+        cost = cost.masked_fill(is_guided & ~others.isfinite().all(dim=1, keepdim=True), math.nan)
         tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
         tile.known_bits.add_(cost.masked_fill(done | ~known, 0.0).sum(dim=1))
 
@@ -118,20 +126,6 @@ def tile(device: torch.device) -> int:
     if device.type == "cpu":
         return TILE
     return TILE_AMPERE if torch.cuda.get_device_capability(device) >= AMPERE else TILE_BEFORE
-
-
-def _guided(pool: SlotPool, position: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
-    """Return what bytes at `position` [S] are drawn from: `parameters` [S, 256], mixed where images are guided. Where
-    the mixed ones are not finite, `parameters` become NaN, IN PLACE, and so do the image's bits."""
-    rows = ((pool.partner != 0) & (position < pool.images.shape[1])).nonzero().flatten()
-    if not len(rows):
-        return parameters
-    others, mixed = rows + pool.partner[rows], parameters.clone()
-    is_with = (pool.label[rows] != 0).unsqueeze(1)
-    own, other = parameters[rows], parameters[others]
-    mixed[rows] = guided(torch.where(is_with, own, other), torch.where(is_with, other, own), pool.guidance[rows])
-    parameters[rows] = own.masked_fill(~mixed[rows].isfinite().all(dim=1, keepdim=True), math.nan)
-    return mixed
 
 
 @contextmanager

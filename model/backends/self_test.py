@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from scanline.kernels import LN2
-from scanline.kernels.categorical.reference import guided
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
@@ -174,17 +173,19 @@ class _Images:
         images = torch.from_numpy(backend.fetch(slots, pair).wait().images)
         slots.empty_slots(pair)
         state, other = State.zeros(self.config, 2), 0
-        for position in range(self.config.first, self.stop):
-            logits = self.reference.step(images, state, torch.tensor([1, 0]))
-            mixed = guided(logits[:1], logits[1:], torch.tensor([GUIDANCE]))
-            draw = uniforms(torch.tensor([SEED]), torch.zeros(1, dtype=torch.int64), torch.tensor([position]))
-            byte, known = images[:1, position : position + 1], torch.zeros(1, 1, dtype=torch.bool)
-            drawn = self.reference.distribution.sample(mixed, draw.unsqueeze(1), torch.ones(1), byte, known)
-            other += int((drawn != byte).sum())
+        size, weight, distribution = self.config.step_bytes, torch.tensor([GUIDANCE]), self.reference.distribution
+        for position in range(self.config.first, self.stop, size):
+            with_class, without = self.reference.step(images, state, torch.tensor([1, 0])).split(1)
+            draws = uniforms(torch.tensor([[SEED]]), torch.tensor([[0]]), torch.arange(position, position + size))
+            values, known = images[:1, position : position + size], torch.zeros(1, size, dtype=torch.bool)
+            drawn = distribution.sample_guided(with_class, without, weight, draws, torch.ones(1), values, known)
+            other += int((drawn != values).sum())
         if not torch.equal(images[0], images[1]):
             raise WrongResultsError("the two slots of a guided image have different bytes")
-        if other > _other_bytes(backend) * self.steps:
-            raise WrongResultsError(f"{other} of {self.steps} guided bytes are not those that the reference draws")
+        if other > _other_bytes(backend) * self.steps * size:
+            raise WrongResultsError(
+                f"{other} of {self.steps * size} guided bytes are not those that the reference draws"
+            )
 
     def temperature(self, index: torch.Tensor) -> torch.Tensor:
         """Of images [n]: 0.5, 1, 1.5, 2, 0.5 ... [n] float32."""

@@ -28,6 +28,19 @@ class Distribution(Protocol):
     ) -> torch.Tensor:
         """Return bytes [..., n], those of `values` where `known` [..., n]; from uniforms [..., n, 2]."""
 
+    def sample_guided(
+        self,
+        with_class: torch.Tensor,
+        without: torch.Tensor,
+        guidance: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return bytes as `sample` does, of images guided by `guidance` [...], from parameters with their class and
+        without."""
+
 
 def distribution(config: ModelConfig) -> Distribution:
     """Return the distribution that a model of this configuration predicts."""

@@ -15,7 +15,7 @@ from scanline.model.sampling.offline import paint_request
 from tests.support import small_models
 
 DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
-COLOURS = small_models.config(**small_models.VARIANTS["pixels"], **small_models.CLASSES)
+COLOURS = small_models.config(**small_models.VARIANTS["pixels"])
 
 
 def test_every_picture_is_written_and_samples_are_those_of_seed_7(
@@ -36,7 +36,7 @@ def test_completions_keep_the_upper_half_and_a_model_that_cannot_be_guided_has_n
     tmp_path: Path,
 ) -> None:
     card_pictures.paint_pictures(small_models.model(COLOURS), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"samples.png", "completions.png", "classes.png"}
+    assert {path.name for path in tmp_path.iterdir()} == {"samples.png", "completions.png"}
     with Image.open(tmp_path / "completions.png") as sheet:
         rows = np.asarray(sheet).reshape(6, 4, 10, 5, 3).swapaxes(1, 2)  # [originals, columns, H, W, 3]
     assert (rows[:, 0, 2:] == UNPAINTED).all()

@@ -25,11 +25,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
 
 
 @pytest.fixture(scope="module")
-def logistics(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
-    return scanline.load(shapes.save(tmp_path_factory.mktemp("models") / "shapes"), device="cpu")
-
-
-@pytest.fixture(scope="module")
 def picture(model: "scanline.Model") -> np.ndarray:
     return model.sample(1, seed=3).array[0]
 
@@ -120,11 +115,3 @@ def test_what_is_wrong_is_a_value_error_with_one_sentence(
 ) -> None:
     call, sentence = WRONG[what]
     assert_says(sentence, call, model, picture)
-
-
-def test_a_model_that_cannot_be_guided_says_so(logistics: "scanline.Model") -> None:
-    with pytest.raises(
-        ValueError, match=r"^This model cannot be guided: it needs classes and 256 logits for each byte"
-    ):
-        logistics.sample(1, class_name="star", guidance=2)
-    assert len(logistics.sample(1, class_name="star", guidance=1)) == 1

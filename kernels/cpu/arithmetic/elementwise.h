@@ -59,18 +59,21 @@ static inline V log_one_plus(V x) {
     return logarithm(sum) + (x - (sum - 1.0f)) / sum;
 }
 
-// ln(1 - e^-a) for a > 0. Below ln 2 / 2 the difference would cancel: there 1 - e^-a is Taylor's series itself. Above,
-// the correction of log_one_plus. Error: below 4 ulp.
-static inline V log_one_minus_exponential(V a) {
+// 1 - e^-a for a > 0. Below ln 2 / 2 the difference would cancel: there it is Taylor's series itself.
+static inline V one_minus_exponential(V a) {
     V p = splat(-1.0f / 5040);
     p = fma(p, a, splat(1.0f / 720));
     p = fma(p, a, splat(-1.0f / 120));
     p = fma(p, a, splat(1.0f / 24));
     p = fma(p, a, splat(-1.0f / 6));
     p = fma(p, a, splat(0.5f));
-    const V e = exponential(-a), far = 1.0f - e;
-    const V series = fma(p * a, -a, a), lost = ((1.0f - far) - e) / far;
-    return logarithm(a < 0.34f ? series : far) + (a < 0.34f ? V{} : lost);
+    return a < 0.34f ? fma(p * a, -a, a) : 1.0f - exponential(-a);
+}
+
+// ln(1 - e^-a) for a > 0. Above ln 2 / 2, the correction of log_one_plus. Error: below 4 ulp.
+static inline V log_one_minus_exponential(V a) {
+    const V difference = one_minus_exponential(a), e = exponential(-a);
+    return logarithm(difference) + (a < 0.34f ? V{} : ((1.0f - difference) - e) / difference);
 }
 
 // ln sigmoid(x) = min(x, 0) - ln(1 + e^-|x|), stable on both sides. Error: below 2.5 ulp.

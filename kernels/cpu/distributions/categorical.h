@@ -91,9 +91,9 @@ static inline void mix_logits(const float* with, const float* without, float gui
     }
 }
 
-// 0 where all logits are finite, else NaN.
-static inline float zero_if_finite(const float* logits) {
-    return lane_sum(VALUES, [&](V sum, int64_t i, int64_t count) { return sum + load_partial(logits + i, count) * 0.0f; });
+// 0 where all n numbers are finite, else NaN.
+static inline float zero_if_finite(const float* numbers, int64_t n) {
+    return lane_sum(n, [&](V sum, int64_t i, int64_t count) { return sum + load_partial(numbers + i, count) * 0.0f; });
 }
 
 // Bits that the byte `value` costs at temperature 1.

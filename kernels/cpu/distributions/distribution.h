@@ -24,17 +24,18 @@ static inline void write_bits(const Shape& shape, const float* parameters, const
         run_pixel(shape, parameters, 1.0f, nullptr, const_cast<uint8_t*>(bytes), bits, scratch);
 }
 
-// Paints the byte of a guided image, unless it is known, and writes what it costs under `parameters` alone to `bits`:
-// NaN where the mixed logits are not finite.
-static inline void paint_guided(const float* parameters, const float* with, const float* without, float guidance,
-                                const Draw& draw, uint8_t* bytes, double* bits, float* scratch) {
+// Paints the `bytes` [step_bytes] of a guided image that are not known, from the parameters with its class and those
+// without. Returns 0, or NaN where what they are drawn from is not finite.
+static inline float draw_guided(const Shape& shape, const float* with, const float* without, float guidance, const Draw& draw,
+                                uint8_t* bytes, float* scratch) {
+    if (shape.predicts == PIXEL_LOGISTICS) return draw_guided_pixel(shape, with, without, guidance, draw, bytes, scratch);
     float* mixed = scratch + VALUES;
     mix_logits(with, without, guidance, mixed);
     if (!draw.known[0]) {
         const Uniforms u = uniforms(draw.seed, draw.index, draw.position);
         bytes[0] = sample_categorical(mixed, u, draw.temperature, scratch);
     }
-    bits[0] = categorical_bits(parameters, bytes[0], scratch) + zero_if_finite(mixed);
+    return zero_if_finite(mixed, VALUES);
 }
 
 // Paints the `bytes` [step_bytes] that are not known.

@@ -210,7 +210,7 @@ class ModelCard(BaseModel):
     layers: int
     heads: int
     classes: list[str]  # the names that `class` and `prompt` accept, among other words; empty: none
-    max_guidance: float | None  # null: images of this model cannot be guided
+    max_guidance: float | None  # null: the model knows no classes
     defaults: DefaultFields
     state: ModelState
     failure: str | None  # the reason, if state is failed

@@ -117,8 +117,8 @@ Guidance = Annotated[
     Field(
         allow_inf_nan=False,
         json_schema_extra={"minimum": 1, "maximum": MAX_GUIDANCE},  # `check_guidance` checks them
-        description="1: none; above, classifier-free guidance by the logits u + guidance (c - u); two slots per image;"
-        " if absent the model's default for images of a class, painted from nothing",
+        description="1: none; above, classifier-free guidance by the logits u + guidance (c - u) of a byte's values;"
+        " two slots per image; if absent the model's default for images of a class, painted from nothing",
     ),
 ]
 Particles = Annotated[

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from scanline.kernels.categorical import Categorical
+from scanline.kernels.categorical.reference import guided
 from tests.support.close import assert_close
 
 LAW = Categorical()
@@ -40,3 +41,9 @@ def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range() -> None:
     given[:, 3], given[:, 255] = 0.0, 0.0
     painted = LAW.sample(given, uniforms, torch.ones(3), values, known)
     assert painted.flatten().tolist() == [9, 3, 255]
+
+
+def test_mixing_with_guidance_1_gives_the_logits_with_the_class_and_0_those_without() -> None:
+    with_class, without = torch.randn(2, 5, 256)
+    assert_close("logits", with_class, guided(with_class, without, torch.ones(5)))
+    assert torch.equal(guided(with_class, without, torch.zeros(5)), without)

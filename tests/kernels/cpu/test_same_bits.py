@@ -30,6 +30,7 @@ DIGESTS = {
     "colour pixels, int8": "0a936e9b169adca8",
     "classes of bytes": "d566f252e24b6a8d",
     "classes of pixels, int8": "700d8de2333e3fe9",
+    "guided pixels": "e646129162cf15f0",
     "colour pixels, uncentred": "013a6fc20a345ff7",
 }
 

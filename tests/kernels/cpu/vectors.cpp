@@ -40,8 +40,8 @@ int main(int, char** arguments) {
     const auto seed = read<int64_t>(count), index = read<int64_t>(count);
     const auto temperature = read<float>(count);
     const auto label = read<int64_t>(count);
-    const std::vector<int64_t> partner(count);  // no image is guided
-    const std::vector<float> guidance(count, 1.0f);
+    const auto partner = read<int64_t>(count);
+    const auto guidance = read<float>(count);
 
     void* network = scanline_create(&shape, tensors.data(), header[0], header[1], 1, arguments[3]);
     if (!network) {

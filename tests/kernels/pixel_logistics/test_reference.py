@@ -73,6 +73,31 @@ def test_samples_follow_the_probabilities_given_what_came_before(law: PixelLogis
         assert_fits(counts(painted[:, channel]), expected[channel])
 
 
+@pytest.mark.parametrize("guidance", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("law", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
+def test_a_guided_byte_divides_the_unit_interval_as_the_mixed_logarithms_do(
+    law: PixelLogistics, guidance: float
+) -> None:
+    """Guidance 1 is the distribution with the class, 0 that without."""
+    pair, pixel = [parameters(law.components, law.channels, seed) for seed in (2, 3)], [140, 90, 60][: law.channels]
+    with_class, without = (conditionals(given, law.components, pixel, scale=law.scale) for given in pair)
+    mixed = torch.softmax((without.log() + guidance * (with_class.log() - without.log())) / 0.8, dim=-1)
+    u = (torch.arange(300) + 0.5) / 300
+    for channel in range(law.channels):
+        known = (torch.arange(law.channels) != channel).expand(300, -1)
+        painted = law.sample_guided(
+            *(given.expand(300, -1) for given in pair),
+            torch.full((300,), guidance),
+            u[:, None, None].expand(-1, law.channels, 2),
+            torch.full((300,), 0.8),
+            torch.tensor(pixel, dtype=torch.uint8).expand(300, -1),
+            known,
+        )
+        byte, upper = painted[:, channel].long(), mixed[channel].cumsum(dim=0)
+        assert (u < upper[byte] + 1e-5).all()
+        assert (u > (upper - mixed[channel])[byte] - 1e-5).all()
+
+
 def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with() -> None:
     """Counts of all (red, green), in 32 x 32 classes of 8 x 8 values."""
     law, given = PixelLogistics(4, 3), parameters(4, 3, seed=2)

@@ -7,17 +7,20 @@ import torch
 
 from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
+from scanline.kernels.philox import uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample
 from tests.support.close import assert_close
 from tests.support.engine.slot_arrays import (
     BATCH,
+    Pool,
     assert_painted,
     copy,
     near_halves,
     painted,
     pool,
     some_slots,
+    unguided,
     untouched,
 )
 
@@ -119,3 +122,48 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         sample(parameters[:, 1:].contiguous(), base, some_slots(), **pool(12, 3), distribution=law)
     with pytest.raises(ValueError, match=r"base \[12, 2\] does not fit 12 pixels of 3 bytes"):
         sample(parameters, base[:, 1:].contiguous(), some_slots(), **pool(12, 3), distribution=law)
+
+
+def guided_pairs(length: int, channels: int) -> tuple[Pool, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """A pool whose slots 9 and 2, and 4 and 6, are those of guided images; and what guides them."""
+    before, of_guided = pool(length, channels), unguided()
+    for one, other in ((9, 2), (4, 6)):
+        for name in ("images", "known", "seed", "index", "temperature", "position"):
+            before[name][other] = before[name][one]
+        of_guided["label"][one] = 3
+        of_guided["partner"][one], of_guided["partner"][other] = other - one, one - other
+        of_guided["guidance"][[one, other]] = 2.5
+    return before, (of_guided["label"], of_guided["partner"], of_guided["guidance"])
+
+
+@pytest.mark.parametrize("law", LAWS[::2], ids=str)
+def test_a_guided_pair_draws_the_bytes_of_the_reference_and_pays_for_them_under_its_own(law: PixelLogistics) -> None:
+    before, guiding = guided_pairs(PIXELS * law.channels, law.channels)
+    parameters, base = (part[:5].contiguous() for part in case(law))
+    base[1], base[3] = base[0], base[2]
+    slots = there(torch.tensor([9, 2, 6, 4, 5]))[0]
+    after, plain = copy(before), copy(before)
+    sample(parameters, base, slots, **after, distribution=law, guiding=guiding)
+    sample(parameters, base, slots, **plain, distribution=law)
+    places = before["position"][slots, None] + torch.arange(law.channels, device=DEVICE)
+    values, known = (before[name][slots].gather(1, places) for name in ("images", "known"))
+    draws = uniforms(before["seed"][slots, None], before["index"][slots, None], places)
+    own, with_class = with_base(law, parameters, base), torch.tensor([0, 0, 3, 3], device=DEVICE)
+    given = draws[:4], before["temperature"][slots[:4]], values[:4], known[:4]
+    expected = law.sample_guided(own[with_class], own[with_class ^ 1], guiding[2][slots[:4]], *given)
+    painted_bytes = after["images"][slots].gather(1, places)
+    assert torch.equal(expected, painted_bytes[:4])
+    assert torch.equal(after["images"][5], plain["images"][5])
+    costs = -law.log_prob(own, painted_bytes).double() / math.log(2)
+    assert_close("bits", costs.sum(dim=1), (after["bits"] - before["bits"])[slots])
+    assert_close("known bits", (costs * known).sum(dim=1), (after["known_bits"] - before["known_bits"])[slots])
+
+
+def test_a_guided_image_costs_nan_where_the_parameters_without_its_class_are_not_finite() -> None:
+    law = PixelLogistics(5, 3)
+    before, guiding = guided_pairs(12, 3)
+    parameters, base = (part[:4].contiguous() for part in case(law))
+    parameters[1, 30] = float("inf")
+    sample(parameters, base, there(torch.tensor([9, 2, 4, 6]))[0], **before, distribution=law, guiding=guiding)
+    assert before["bits"][[9, 2]].isnan().all()
+    assert before["bits"][[4, 6]].isfinite().all()

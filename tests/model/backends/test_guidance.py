@@ -9,7 +9,6 @@ import torch
 
 from scanline.kernels import LN2
 from scanline.kernels import cpu as cpu_kernels
-from scanline.kernels.categorical.reference import guided
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.self_test import WrongResultsError, run_self_test
@@ -26,9 +25,14 @@ from tests.support.sweeps import and_slow
 NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
-# both variants that predict the logits of a byte
-CASES = [pytest.param("categorical", "cpu", marks=NATIVE), pytest.param("strokes", "cpu", marks=NATIVE)]
-CASES += and_slow([("strokes", "eager")], ("categorical", "eager"))
+# of steps of a byte and of a pixel, that predict logits and mixtures of logistics
+CASES = [
+    pytest.param(variant, "cpu", marks=NATIVE) for variant in ("categorical", "strokes", "plain", "waves of pixels")
+]
+CASES += and_slow([("strokes", "eager")], ("categorical", "eager"), ("plain", "eager"), ("waves of pixels", "eager"))
+
+
+LOGITS, PIXELS = {"predicts": CATEGORICAL}, {**native_vectors.COLOUR_PIXELS, "components": 10}
 
 
 @cache
@@ -60,14 +64,18 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(vari
     assert torch.equal(images[0], images[1])
     assert (fetched.images[0][given["mask"]] == given["known"][given["mask"]]).all()
 
-    logits = network.parallel(images, labels=torch.tensor([2, 0]))
-    mixed = guided(logits[0], logits[1], torch.full((len(logits[0]),), guidance))
-    places = torch.arange(config.first, config.bytes)
-    draws = uniforms(torch.full_like(places, 7), torch.full_like(places, 3), places).unsqueeze(1)
-    values, known = images[0][places, None], torch.from_numpy(given["mask"])[places, None]
-    drawn = network.distribution.sample(mixed, draws, torch.full((len(places),), 0.9), values, known)
+    parameters = network.parallel(images, labels=torch.tensor([2, 0]))
+    places = torch.arange(config.first, config.bytes).view(config.steps, config.step_bytes)
+    draws = uniforms(torch.full_like(places, 7), torch.full_like(places, 3), places)
+    weights, values, known = (
+        torch.full((config.steps,), guidance),
+        images[0][places],
+        torch.from_numpy(given["mask"])[places],
+    )
+    temperature = torch.full((config.steps,), 0.9)
+    drawn = network.distribution.sample_guided(*parameters, weights, draws, temperature, values, known)
     assert (drawn == values).float().mean() > 0.97  # a sum in another order may draw the value beside it
-    costs = -network.distribution.log_prob(logits[:, :, :], images[:, places, None]).double()[..., 0] / LN2
+    costs = -network.distribution.log_prob(parameters, images[:, places]).double().sum(dim=-1) / LN2
     if not config.first:
         assert_close("bits", costs.sum(dim=1), torch.from_numpy(fetched.bits))
 
@@ -120,9 +128,13 @@ def test_a_larger_guidance_paints_another_image_and_a_slot_that_is_used_again_fo
 
 
 @NATIVE
-@pytest.mark.parametrize("weights", ["float32", "float16", "int8"])
-def test_guided_images_have_the_same_bits_on_every_instruction_set_and_number_of_threads(weights: str) -> None:
-    case = Case({"predicts": CATEGORICAL, "classes": 3, "layers": 2, "pre_norm": 1}, weights, images=44)
+@pytest.mark.parametrize(
+    ("weights", "predicts"), [("float32", {}), ("float16", LOGITS), ("int8", LOGITS), ("int8", PIXELS)]
+)
+def test_guided_images_have_the_same_bits_on_every_instruction_set_and_number_of_threads(
+    weights: str, predicts: dict[str, int]
+) -> None:
+    case = Case({"classes": 3, "layers": 2, "pre_norm": 1, **predicts}, weights, images=44)
     found = []
     for isa, threads in [(isa, 1) for isa in ISAS] + [(ISAS[0], 2), (ISAS[0], 5)]:
         slots = native_vectors.slots(case)
@@ -163,9 +175,10 @@ def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[i
     network.close()
 
 
+@pytest.mark.parametrize("variant", ["strokes", "pixels"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_logits_that_are_not_finite_without_the_class_fail_the_guided_image(backend: str) -> None:
-    network = small_models.model(model("strokes").config)
+def test_numbers_that_are_not_finite_without_the_class_fail_the_guided_image(backend: str, variant: str) -> None:
+    network = small_models.model(model(variant).config)
     generator = Generator(network, 4, 1, backend=backend)
     generator.place_many([0, 1, 2, 3], pair(0, 2.0) + pair(1, 2.0))
     generator.advance(3)
@@ -193,9 +206,3 @@ def test_the_self_test_finds_a_backend_that_does_not_guide() -> None:
             run_self_test(backend, pool, network)
         assert (pool.state.position == network.config.bytes).all()
         backend.close()
-
-
-def test_mixing_with_guidance_1_gives_the_logits_with_the_class_and_0_those_without() -> None:
-    with_class, without = torch.randn(2, 5, 256)
-    assert_close("logits", with_class, guided(with_class, without, torch.ones(5)))
-    assert torch.equal(guided(with_class, without, torch.zeros(5)), without)

@@ -27,6 +27,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {  # a variant of small_models
     "of drawn classes, guided": ("strokes", {"drawn_classes": 3, "guidance": 1.5}),
     "of particles": ("strokes", {"known": (bytes(range(20)),), "masks": (BOTTOM,), "particles": 3}),
     "pixels": ("waves of pixels", {}),
+    "pixels, guided": ("waves of pixels", {"label": 2, "guidance": 1.5}),
 }
 
 
@@ -39,8 +40,11 @@ def engine_of(model: Transformer, precision: str = "exact") -> Iterator[tuple[En
 
 
 def small_model(variant: str) -> Transformer:
-    classes = small_models.CLASSES if variant == "strokes" else {}
-    return small_models.model(small_models.config(**small_models.VARIANTS[variant], **classes))
+    options = {
+        **small_models.VARIANTS[variant],
+        **(small_models.CLASSES if "waves" in small_models.VARIANTS[variant] else {}),
+    }
+    return small_models.model(small_models.config(**options))
 
 
 def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:

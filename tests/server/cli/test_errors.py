@@ -72,9 +72,9 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "sample --model guided --guidance 2",
         "guidance needs a class, or a prompt that names one",
     ),
-    "guidance of a mixture of logistics": (
-        "sample --model shapes --each-class --guidance 2",
-        "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out.",
+    "guidance of a model without classes": (
+        "sample --model grey --guidance 2",
+        "This model cannot be guided: it knows no classes; leave guidance out.",
     ),
     "guidance and particles": (
         "complete grey.png --keep-rows 3 --model guided --class star --guidance 2 --particles 2",

@@ -107,7 +107,7 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
 @pytest.mark.parametrize(
     ("config", "options", "said"),
     [
-        ({"classes": WORDS["mnist"]}, (), "This model cannot be guided: it needs classes and 256 logits for each byte"),
+        ({}, (), "This model cannot be guided: it knows no classes; leave guidance out."),
         (
             {"classes": WORDS["cifar10"], "predicts": "categorical"},
             (),

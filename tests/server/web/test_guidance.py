@@ -56,7 +56,7 @@ def test_guidance_is_not_offered_without_a_class(visit: Visit, classified: Serve
 
 
 def test_a_model_that_cannot_be_guided_has_no_slider(visit: Visit, classified: Server) -> None:
-    visitor = visit(f"{classified.url}/?model=grey&seed=3&n=4&guidance=2")
+    visitor = visit(f"{classified.url}/?model=plain&seed=3&n=4&guidance=2")
     visitor.expect_done(4)
     for tab, slider in FORMS.items():
         visitor.see(f"#tab-{tab}").click()

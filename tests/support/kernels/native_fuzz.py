@@ -75,7 +75,7 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
     for name in ("s", "z"):
         slots[name] = sprinkle(torch.from_numpy(random.random(tuple(slots[name].shape), np.float32)), random, share)
     slots["temperature"] = sprinkle(slots["temperature"], random, share)
-    if shape.classes and shape.predicts == CATEGORICAL and random.random() < 0.5:
+    if shape.classes and random.random() < 0.5:
         _guide(slots, random, share)
     return slots
 

@@ -38,6 +38,7 @@ class Case:
     fields: dict[str, int] = field(default_factory=dict)
     weights: str = "float32"
     images: int = 3
+    guided: bool = False  # images 0 and 1, 2 and 3, ... are the two slots of one each
 
     def shape(self) -> cpu_kernels.Shape:
         """4 x 3 pixels, one layer, two heads, C = 5, M = 7, post-norm with RELU, unless changed."""
@@ -82,6 +83,7 @@ CASES = {
     "colour pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "components": 10, "block_width": 50}, "int8", 9),
     "classes of bytes": Case({"classes": 2, "concat": 1, "heads": 3, "value_width": 6}, "float16", 5),
     "classes of pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "classes": 4, "components": 2}, "int8", 9),
+    "guided pixels": Case({**COLOUR_PIXELS, "classes": 2, "components": 10}, "float16", 4, guided=True),
     "colour pixels, uncentred": Case({**COLOUR_PIXELS, "centred": 0, "components": 1, "height": 16}, "float16", 2),
 }
 
@@ -139,7 +141,7 @@ def inputs(case: Case) -> Arrays:
     length, count = shape.height * shape.width * shape.channels, case.images
     images = torch.from_numpy(random.integers(0, 256, (count, length), np.uint8))
     images[:, : length // 4] = torch.tensor([0, 255])[torch.arange(length // 4) % 2]  # both outer bins
-    return {
+    arrays = {
         "images": images,
         "known": (torch.arange(length) % 3 == 1).to(torch.uint8).repeat(count, 1),
         "seed": torch.from_numpy(random.integers(-(2**63), 2**63 - 1, count)),
@@ -149,6 +151,12 @@ def inputs(case: Case) -> Arrays:
         "partner": torch.zeros(count, dtype=torch.int64),
         "guidance": torch.ones(count),
     }
+    if case.guided:
+        for name in ("images", "seed", "index", "temperature"):
+            arrays[name][1::2] = arrays[name][::2]
+        arrays["label"][::2], arrays["label"][1::2] = 1, 0
+        arrays["partner"], arrays["guidance"] = torch.tensor([1, -1]).repeat(count // 2), torch.full((count,), 2.5)
+    return arrays
 
 
 def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:

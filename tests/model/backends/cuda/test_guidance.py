@@ -43,7 +43,7 @@ def painted(model: Transformer, backend: Backend, slots: int, rows: list[int]) -
     return pool
 
 
-@pytest.mark.parametrize("variant", ["categorical", "strokes"])
+@pytest.mark.parametrize("variant", ["categorical", "strokes", "pixels"])
 def test_images_and_costs_are_those_of_torch(variant: str) -> None:
     model = model_of(variant)
     eager = EagerBackend(model)

@@ -35,7 +35,6 @@ HOLE[2:5, 1:3] = 0
 MASKED = {"image": text(encode(IMAGE)), "mask": text(encode(HOLE))}
 STAR = 3  # its label
 DEFAULTS = {"class": "any", "guidance": 1.5}
-CANNOT = "This model cannot be guided: it needs classes and 256 logits for each byte; leave guidance out."
 
 WRONG = {  # label: fields besides a class, the code
     "below 1": ({"guidance": 0.5}, "invalid_value"),
@@ -44,7 +43,6 @@ WRONG = {  # label: fields besides a class, the code
     "not a number": ({"guidance": float("nan")}, "invalid_value"),
     "infinite": ({"guidance": float("inf")}, "invalid_value"),
     "no class": ({"guidance": 2, "class": None}, "invalid_value"),
-    "a model without logits": ({"guidance": 2, "model": "shapes"}, "guidance_not_supported"),
 }
 
 
@@ -60,7 +58,7 @@ def guided_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def guided_server(guided_directory: Path, shapes_directory: Path) -> Iterator[Server]:
-    """A model that can be guided, one of the same classes that cannot, and one that is guided by default."""
+    """A model, one of the same classes that predicts mixtures of logistics, and one that is guided by default."""
     limits = {"slots": SLOTS, "max-waiting-images": WAITING, "max-images-per-request": MAX_IMAGES, "client-share": 1}
     default = shapes.save(guided_directory.with_name("default"), shapes.GUIDED)
     (default / "generation_config.json").write_text(json.dumps({**DEFAULTS, "temperature": 0.9, "particles": 4}))
@@ -101,6 +99,14 @@ def test_guided_images_are_those_of_painting_without_a_server(
     expected = paint_request(network, request)
     np.testing.assert_array_equal(painted(answer), expected.images.reshape(5, 7, 5))
     assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(expected.bits_per_dim.tolist(), rel=1e-6)
+
+
+def test_guided_images_of_a_mixture_of_logistics_are_those_of_painting_without_a_server(
+    guided_client: httpx.Client, shapes_directory: Path
+) -> None:
+    answer, network = post(guided_client, model="shapes", n=3, guidance=2.5), load_model(shapes_directory, "cpu")
+    np.testing.assert_array_equal(painted(answer), alone(network, 3))
+    assert (painted(answer) != alone(network, 3, guidance=1.0)).any()
 
 
 def test_guidance_changes_the_images_and_guidance_1_does_not(guided_client: httpx.Client) -> None:
@@ -218,8 +224,6 @@ def test_guidance_that_cannot_be_had_is_refused(guided_server: Server, guided_cl
     for url, more in ((GENERATIONS, {}), (GENERATIONS, {"stream": True}), (EDITS, MASKED)):
         response = guided_client.post(url, json={**body, **more})
         assert_refused(response, 400, "guidance", code)
-        if code == "guidance_not_supported":
-            assert response.json()["error"]["message"] == CANNOT
 
 
 def test_guidance_and_particles_exclude_each_other(guided_server: Server, guided_client: httpx.Client) -> None:
@@ -267,7 +271,7 @@ def test_the_limits_count_a_guided_image_twice(guided_client: httpx.Client) -> N
 
 def test_a_model_card_says_whether_images_can_be_guided(guided_client: httpx.Client) -> None:
     cards = guided_client.get("/v1/models").json()["data"]
-    assert {card["id"]: card["max_guidance"] for card in cards} == {"guided": 10, "shapes": None, "default": 10}
+    assert {card["id"]: card["max_guidance"] for card in cards} == {"guided": 10, "shapes": 10, "default": 10}
 
 
 def test_the_log_and_the_description_know_guidance(guided_server: Server, guided_client: httpx.Client) -> None:
