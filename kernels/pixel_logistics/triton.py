@@ -30,7 +30,7 @@ from scanline.kernels.triton.sampling import (
 )
 
 IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency
-GUIDED_WARPS = 4  # of the program of one guided image, which computes 256 values from all components
+GUIDED_WARPS = 16  # of the program of one guided image, which computes 256 values from all components
 
 
 def sample(
@@ -141,6 +141,7 @@ def _sample(
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
     image_temperature = image_temperature[:, None]
+    guided = live if partner is None else live & (tl.load(partner + slot, mask=live, other=0) != 0)
 
     # K is padded to a power of two with logits of minus infinity, which weigh nothing.
     k = tl.arange(0, block_k)[None, :]
@@ -170,7 +171,6 @@ def _sample(
         spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
         at, drawn = slot * length + place + channel, draw_logistic(mean, spread, w)
         if partner is not None:  # what the launch before this one has drawn stays
-            guided = live & (tl.load(partner + slot, mask=live, other=0) != 0)
             drawn = tl.where(guided, tl.load(images + at, mask=guided, other=0).to(tl.float32), drawn)
         byte, is_known = put(images, known, at, drawn, live)
 

@@ -99,16 +99,18 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
     bits = torch.empty(case.images, shape.bytes - shape.first, dtype=torch.float64)
     parameters = torch.empty(case.images, steps, shape.parameters)
     network.read(states, shape.first, shape.bytes, bits, parameters)
-    drawn_by = {each: painted[each][0].item() for each in ("seed", "index", "temperature")} | {"position": shape.first}
+    numbers = ("seed", "index", "temperature", "guidance")
+    drawn_by = {each: painted[each][0].item() for each in numbers} | {"position": shape.first}
+    without = parameters[1] if case.guided else None
     path = bytes(painted["images"][0, shape.first :].numpy())
-    assert network.follow(parameters[0], None, path, **drawn_by)[0] == steps
+    assert network.follow(parameters[0], without, path, **drawn_by)[0] == steps
     for other in {0, steps // 2, steps - 1}:
         at = other * shape.step_bytes
         wrong = path[:at] + bytes([path[at] ^ 1]) + path[at + 1 :]
         expected = other, path[at : at + shape.step_bytes]
-        assert network.follow(parameters[0], None, wrong, **drawn_by) == expected
+        assert network.follow(parameters[0], without, wrong, **drawn_by) == expected
     with pytest.raises(ValueError, match=rf"cannot draw bytes {shape.first} to "):
-        network.follow(parameters[0], None, path + path, **drawn_by)
+        network.follow(parameters[0], without, path + path, **drawn_by)
     with pytest.raises(ValueError, match="parameters must be "):
         network.follow(parameters[0, 1:], None, path, **drawn_by)
     network.close()
