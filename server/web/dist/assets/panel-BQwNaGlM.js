@@ -1,4 +1,4 @@
-import{a as e,c as t,d as n,f as r,g as i,h as a,i as o,l as s,m as c,n as l,o as u,p as d,r as f,s as p,t as m,u as h}from"./index-Devx1fsw.js";var g=`<div class="controls">
+import{a as e,c as t,d as n,f as r,g as i,h as a,i as o,l as s,m as c,n as l,o as u,p as d,r as f,s as p,t as m,u as h}from"./index-Tw6uN3Wd.js";var g=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -268,6 +268,20 @@ class Categorical:
         cumulative = weights.cumsum(dim=-1)
         picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
         return torch.where(known, values, picked.clamp(max=VALUES - 1).to(torch.uint8))
+
+    def sample_guided(
+        self,
+        with_class: torch.Tensor,
+        without: torch.Tensor,
+        guidance: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from logits [..., 256] with the class
+        and without."""
+        return self.sample(guided(with_class, without, guidance), uniforms, temperature, values, known)
 `,b=`"""Feature maps phi, which turn keys and queries into positive features (section 3.2.1).
 
 A map is a function on a tensor [..., C] that keeps its shape and is positive everywhere, so that the normaliser
@@ -314,15 +328,24 @@ c (G - mu_G).
 
 Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C raw scales;
 K x C (C - 1) / 2 coefficients, for colour (a, b, c).
+
+A guided byte is drawn as a categorical one, from the logarithms of the probabilities of its 256 values in two mixtures,
+one with the class and one without.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 
+from scanline.kernels.categorical.reference import VALUES, Categorical, guided
+
 LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
+# Of a guided byte: a probability below it counts as it. Far from all means logarithms differ without bound, and mixed
+# they would choose the byte.
+LEAST_PROBABILITY = 2.0**-40
 SCALES = ("exp", "elu")
 
 
@@ -398,6 +421,40 @@ class PixelLogistics:
             byte = torch.where(known[..., channel, None], values[..., channel, None], byte)
             painted.append(byte)
             weights = weights + log_bin(byte, mean, scale)
+            seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
+        return torch.cat(painted, dim=-1)
+
+    def sample_guided(
+        self,
+        with_class: torch.Tensor,
+        without: torch.Tensor,
+        guidance: torch.Tensor,
+        uniforms: torch.Tensor,
+        temperature: torch.Tensor,
+        values: torch.Tensor,
+        known: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from parameters [..., width] with the
+        class and without.
+
+        Channel by channel: the logarithms of the probabilities of all 256 values given the earlier bytes, in each of
+        both mixtures, are mixed as logits, and divided by the temperature. The first uniform picks the value; the
+        second is not used. What each component gives the byte then changes the weights of both mixtures.
+        """
+        logits, means, scales, coefficients = self._split(torch.stack((with_class, without)))
+        weights = F.log_softmax(logits, dim=-1)
+        every = torch.arange(VALUES, device=logits.device).unsqueeze(-1)
+        painted: list[torch.Tensor] = []
+        seen = torch.zeros_like(means[0, ..., 0, :])
+        for channel in range(self.channels):
+            mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
+            each = log_bin(every, mean.unsqueeze(-2), scale.unsqueeze(-2))  # [2, ..., 256, K]
+            logs = torch.logsumexp(weights.unsqueeze(-2) + each, dim=-1).clamp(min=math.log(LEAST_PROBABILITY))
+            own = (part[..., channel : channel + 1] for part in (values, known))
+            draws = uniforms[..., channel : channel + 1, :]
+            byte = Categorical().sample(guided(logs[0], logs[1], guidance), draws, temperature, *own)
+            painted.append(byte)
+            weights = F.log_softmax(weights + log_bin(byte, mean, scale), dim=-1)
             seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
         return torch.cat(painted, dim=-1)
 
