@@ -6,10 +6,10 @@ their images, and the time of reads by those whose images were read. A client st
 mean of the clients with images in flight, and an overdraft. At least one client always does; a client alone always
 does.
 
-A client that comes, or returns, begins with what it had used before, but at most CREDIT overdrafts behind those that
-are there: whoever has had the engine alone waits for it, and not it for them until they have used their overdraft. What
-it used beyond its share it still owes, less its shares of the time meanwhile. The idea is that of fair queueing
-(Demers, Keshav and Shenker, 1989): `now` is their virtual time.
+A client that comes, or returns, begins with what it had used before, but at most CREDIT overdrafts behind the others:
+a client that had the engine alone has then used its overdraft, and waits while the new one's images step. What a client
+used beyond its share it still owes when it returns, less its shares of the time meanwhile. The idea is that of fair
+queueing (Demers, Keshav and Shenker, 1989): `now` is their virtual time.
 """
 
 from collections.abc import Mapping
