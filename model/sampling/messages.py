@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scanline.kernels.codec.coder import Decoder
 from scanline.model.class_names import drawn_label
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
@@ -31,6 +32,7 @@ class ImageSpec:
     particle: int = 0  # from 0
     particles: int = 1  # of the image
     guidance: float = 1.0  # as in GenerateRequest
+    code: Decoder | None = None  # from which its bytes are painted in place of random numbers
 
     @property
     def prefix(self) -> int:
@@ -38,6 +40,15 @@ class ImageSpec:
         if self.mask is None:
             return 0
         return len(self.mask) if self.mask.all() else int(np.argmin(self.mask))
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Codes of images: each of `length` of them, one after the other, the last one of those that are left."""
+
+    codes: tuple[bytes, ...]
+    length: int = 1
+    labelled: bool = False  # an image's code begins with its label, one of all, with none, equally likely
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,8 @@ class GenerateRequest:
     client: str = ""  # who asked: slots are shared between clients first
     digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
     drawn_classes: int = 0  # K: each image has one of K classes, drawn, in place of `label`; not of completions
+    # What images are painted from in place of random numbers: at temperature 1, with nothing known or guided.
+    codes: Codes | None = None
 
     @property
     def indices(self) -> Sequence[int]:
@@ -153,11 +166,16 @@ class GenerateRequest:
         )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
-        """Return the same request for some of its images, without the known images of the others."""
+        """Return the same request for some of its images, all those of a code or none, without what is known of the
+        others, and their codes."""
         needed = {self.source(index) for index in indices}
         known = tuple(image if source in needed else b"" for source, image in enumerate(self.known))
         masks = tuple(mask if source in needed else b"" for source, mask in enumerate(self.masks))
-        return replace(self, known=known, masks=masks, only=indices)
+        codes = self.codes
+        if codes is not None:
+            parts = {index // codes.length for index in indices}
+            codes = replace(codes, codes=tuple(code if i in parts else b"" for i, code in enumerate(codes.codes)))
+        return replace(self, known=known, masks=masks, codes=codes, only=indices)
 
 
 @dataclass(frozen=True)
@@ -180,6 +198,7 @@ class ScoreRequest:
     labels: tuple[int, ...] = ()  # of each image, as in GenerateRequest; empty: all 0
     tolerances: tuple[int, ...] = ()  # of each image, as in Backend.read; empty: all 0
     inspected: StepRange | None = None  # each image is read to its stop only, and Scored has the numbers of the steps
+    coded: bool = False  # Scored has the bytes' intervals; at tolerance 0, without inspected steps
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
     digest: str = ""  # of the model that must score them (Ready.digest); empty: any
@@ -317,6 +336,7 @@ class Scored:
     index: int
     bits: bytes
     steps: StepNumbers | None = None
+    intervals: bytes = b""  # of a request to be coded: start and width of each byte in coder.TOTAL, [N, 2] uint32
 
 
 @dataclass(frozen=True)

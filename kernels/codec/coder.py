@@ -1,0 +1,75 @@
+"""Arithmetic coding: a message is a number, and each symbol the part of an interval that it lies in (Martin, "Range
+encoding", 1979; Moffat, Neal and Witten, "Arithmetic coding revisited", 1998).
+
+A symbol is an interval [start, start + width) of TOTAL. Numbers stay below 2^48, so that float64 holds them too. Bytes
+beyond the end of a code are 0: an encoder drops the zeros at its end.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PRECISION = 24
+TOTAL = 1 << PRECISION
+WHOLE = 1 << 48  # the range of an encoder that has encoded nothing
+LEAST = 1 << 40  # of a range; below it, a byte is moved
+
+
+@dataclass(slots=True)
+class Decoder:
+    """A decoder that has read the first `at` bytes of a code; `value` and `range` are those of Moffat et al."""
+
+    code: bytes
+    at: int = 0
+    value: int = 0
+    range: int = 1
+
+    def __post_init__(self) -> None:
+        self._fill()
+
+    def target(self) -> int:
+        """Return a number of the next symbol's interval."""
+        return min(self.value // (self.range >> PRECISION), TOTAL - 1)
+
+    def take(self, start: int, width: int) -> None:
+        """Go past the symbol whose interval is [start, start + width)."""
+        unit = self.range >> PRECISION
+        self.range = unit * width
+        self.value = min(self.value - unit * start, self.range - 1)  # it is below but for what is no code
+        self._fill()
+
+    def _fill(self) -> None:
+        while self.range < LEAST:
+            self.value = self.value << 8 | (self.code[self.at] if self.at < len(self.code) else 0)
+            self.at, self.range = self.at + 1, self.range << 8
+
+
+def encode(intervals: Iterable[tuple[int, int]]) -> bytes:
+    """Return the shortest code of symbols, each given by its (start, width): at most 1 byte longer than their bits."""
+    code, low, range_ = bytearray(), 0, WHOLE
+    for start, width in intervals:
+        unit = range_ >> PRECISION
+        low, range_ = low + unit * start, unit * width
+        if low >= WHOLE:
+            _carry(code)
+            low -= WHOLE
+        while range_ < LEAST:
+            code.append(low >> 40)
+            low, range_ = low << 8 & (WHOLE - 1), range_ << 8
+    # of the numbers in the last interval, the one with most zeros at its end
+    for zeros in range(48, -1, -8):
+        number = -(-low >> zeros) << zeros
+        if number < low + range_:
+            break
+    if number >= WHOLE:
+        _carry(code)
+    code += (number & (WHOLE - 1)).to_bytes(6, "big")
+    return bytes(code.rstrip(b"\0"))
+
+
+def _carry(code: bytearray) -> None:
+    """Add 1 to the number that is written."""
+    last = len(code) - 1
+    while code[last] == 255:
+        code[last] = 0
+        last -= 1
+    code[last] += 1
