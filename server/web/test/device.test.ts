@@ -1,6 +1,11 @@
 // The page samples the same bytes as the server: compared with vectors of the Python code (tests/support/page/vectors.py).
 
+import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { fromBase64 } from "../src/base64";
+import { Decoder, encode, type Interval } from "../src/device/codec/coder";
+import { goThrough, intervalOf, valueAt } from "../src/device/codec/law";
+import { EXP2, LOG2, SIGMOID } from "../src/device/codec/tables";
 import { distributionOf } from "../src/device/distributions/distribution";
 import { firstByte, type Draw } from "../src/device/distributions/draw";
 import { exponential, logarithm, logOneMinusExponential, logSigmoid } from "../src/device/distributions/elementary";
@@ -40,6 +45,44 @@ describe.each(vectors.samples)("$name at temperature $temperature", (of) => {
       const bits = distribution.bits(parametersOf(i), bytes);
       expect(Math.abs(bits / of.bits[i]! - 1)).toBeLessThan(1e-4);
     });
+  });
+});
+
+test("tables of codes", () => {
+  const digest = (table: Float64Array) => createHash("sha256").update(`(${[...table].join(", ")})`).digest("hex");
+  expect([EXP2, LOG2, SIGMOID].map(digest)).toEqual(vectors.tables);
+});
+
+describe.each(vectors.codes)("codes of $config", ({ config, parameters, bytes, intervals, code }) => {
+  const steps = parameters.map((step) => new Float32Array(fromBase64(step).buffer));
+  const law = config as Parameters<typeof goThrough>[0];
+
+  test("intervals of bytes, and the code of all", () => {
+    const found: Interval[] = [];
+    steps.forEach((step, i) => {
+      const left = [...bytes[i]!];
+      goThrough(law, step, (starts) => {
+        found.push(intervalOf(starts, left[0]!));
+        return left.shift()!;
+      });
+    });
+    expect(found).toEqual(intervals);
+    expect(Buffer.from(encode(found)).toString("hex")).toBe(code);
+  });
+
+  test("a decoder finds the bytes", () => {
+    const decoder = new Decoder(Buffer.from(code, "hex"));
+    const decoded = steps.map((step) => {
+      const found: number[] = [];
+      goThrough(law, step, (starts) => {
+        const value = valueAt(starts, decoder.target);
+        decoder.take(intervalOf(starts, value));
+        found.push(value);
+        return value;
+      });
+      return found;
+    });
+    expect(decoded).toEqual(bytes);
   });
 });
 

@@ -1,9 +1,12 @@
-"""Test vectors for the page's random numbers and samples, made by the code that the server paints with.
+"""Test vectors for the page's random numbers, samples and codes, made by the code that the server paints with.
 
 `python -m tests.support.page.vectors` writes server/web/test/vectors.json.
 """
 
 import json
+import math
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,10 @@ import numpy as np
 import torch
 
 from scanline.kernels import LN2
+from scanline.kernels.categorical import Categorical
+from scanline.kernels.codec.coder import encode
+from scanline.kernels.codec.reference import intervals
+from scanline.kernels.codec.tables import exp2_table, log2_table, sigmoid_table
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.class_names import drawn_label
@@ -33,6 +40,13 @@ DISTRIBUTIONS: dict[str, tuple[dict[str, Any], int]] = {  # changes of a configu
     "grey pixels": (small_models.VARIANTS["grey pixels"], 20),
     "colour pixels": ({**small_models.VARIANTS["pixels"], "components": 5}, 30),
 }
+CODED: tuple[Categorical | PixelLogistics, ...] = (
+    Categorical(),
+    PixelLogistics(7, 1, "elu"),
+    PixelLogistics(3, 2, "exp"),
+    PixelLogistics(5, 4, "elu"),
+)
+STRANGE = (0.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
 
 
 def vectors() -> dict[str, Any]:
@@ -42,6 +56,8 @@ def vectors() -> dict[str, Any]:
         "uniforms": [_uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)],
         "samples": [_samples(name, temperature) for name in DISTRIBUTIONS for temperature in TEMPERATURES],
         "labels": [_label(*of) for of in zip((-10, -1, -1000, 3) * 5, SEEDS * 4, INDICES * 5, strict=True)],
+        "tables": [sha256(str(table()).encode()).hexdigest() for table in (exp2_table, log2_table, sigmoid_table)],
+        "codes": [_code(*of) for of in enumerate(CODED)],
         "first": {"histogram": small_models.HISTOGRAM, "draws": [_first(seed) for seed in range(60)]},
     }
 
@@ -104,6 +120,29 @@ def _parameters(law: Distribution, rows: int, random: torch.Generator) -> torch.
     else:
         parameters *= 4
     return parameters
+
+
+def _code(number: int, law: Categorical | PixelLogistics) -> dict[str, Any]:
+    """Bytes of steps with ordinary and strange parameters, their intervals, and the code of all of them."""
+    random = torch.Generator().manual_seed(number)
+    ordinary = torch.tensor([0.3, 1, 2, 4, 16, 1000]).unsqueeze(1) * torch.randn(6, law.width, generator=random)
+    strange = torch.tensor(STRANGE).unsqueeze(1).expand(-1, law.width)
+    mixed = torch.where(torch.rand(6, law.width, generator=random) < 0.2, strange, ordinary)
+    parameters = torch.cat((ordinary, strange, mixed))
+    channels = law.channels if isinstance(law, PixelLogistics) else 1
+    values = torch.randint(0, 256, (len(parameters), channels), generator=random)
+    values[::3] = 255 * (values[::3] > 127)
+    found = intervals(law, parameters, values).flatten(0, -2).tolist()
+    config: dict[str, Any] = {"predicts": "categorical"}
+    if isinstance(law, PixelLogistics):
+        config = {"predicts": "pixel_logistics", "components": law.components, "scale": law.scale}
+    return {
+        "config": {"step": "pixel", "channels": channels, **config},
+        "parameters": [b64encode(row.numpy().astype("<f4").tobytes()).decode() for row in parameters],
+        "bytes": values.tolist(),
+        "intervals": found,
+        "code": encode(map(tuple, found)).hex(),
+    }
 
 
 def _first(seed: int) -> dict[str, Any]:

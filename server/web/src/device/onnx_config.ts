@@ -18,7 +18,7 @@ export interface OnnxConfig {
 }
 
 /** Bytes that one step paints. */
-export const stepBytes = ({ step, channels }: OnnxConfig): number => (step === "pixel" ? channels : 1);
+export const stepBytes = ({ step, channels }: Pick<OnnxConfig, "step" | "channels">): number => (step === "pixel" ? channels : 1);
 
 const METADATA_PROPS = 14; // the field of ModelProto; each entry has a key (1) and a value (2)
 
