@@ -43,6 +43,11 @@ class Decoder:
             self.at, self.range = self.at + 1, self.range << 8
 
 
+def longest_code(symbols: int) -> int:
+    """Return how many bytes so many symbols take of a code at most."""
+    return 3 * symbols + 16  # a symbol has 24 bits at most, and what rounding costs
+
+
 def encode(intervals: Iterable[tuple[int, int]]) -> bytes:
     """Return the shortest code of symbols, each given by its (start, width): at most 1 byte longer than their bits."""
     code, low, range_ = bytearray(), 0, WHOLE

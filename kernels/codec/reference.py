@@ -8,13 +8,13 @@ begins at P(x) - P(x) / 2^16 + x, P being the cumulative probability in units of
 Bits, logarithms to the base 2, have the unit 1 / BIT; bytes 2^-12.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from scanline.kernels.categorical.reference import VALUES, Categorical
-from scanline.kernels.codec.coder import TOTAL
+from scanline.kernels.codec.coder import LEAST, PRECISION, TOTAL
 from scanline.kernels.codec.tables import BIT, ONE, SIGMOID_BITS, SURE, exp2_table, log2_table, sigmoid_table
 from scanline.kernels.pixel_logistics.reference import PixelLogistics
 
@@ -58,6 +58,53 @@ def intervals(
 
     go_through(distribution, parameters, choose)
     return torch.stack(found, dim=-2)
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Decoders of B codes, as coder.Decoder, whose numbers change IN PLACE."""
+
+    code: torch.Tensor  # [B, W] uint8, 0 behind an end
+    at: torch.Tensor  # [B] int64
+    value: torch.Tensor  # [B] int64
+    range: torch.Tensor  # [B] int64
+
+    def targets(self) -> torch.Tensor:
+        """Return a number [B] of the next symbol's interval."""
+        return (self.value // (self.range >> PRECISION)).clamp(max=TOTAL - 1)
+
+    def take(self, starts: torch.Tensor, widths: torch.Tensor) -> None:
+        """Go past symbols with the intervals `starts` and `widths` [B]."""
+        unit = self.range >> PRECISION
+        self.range.copy_(unit * widths)
+        self.value.copy_(torch.minimum(self.value - unit * starts, self.range - 1))
+        while bool((is_short := self.range < LEAST).any()):
+            byte = self.code.gather(1, self.at.clamp(max=self.code.shape[1] - 1)[:, None])[:, 0].long()
+            byte = byte.masked_fill(self.at >= self.code.shape[1], 0)
+            self.value.copy_(torch.where(is_short, self.value << 8 | byte, self.value))
+            self.range.copy_(torch.where(is_short, self.range << 8, self.range))
+            self.at.add_(is_short)
+
+
+def decode(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, readers: Readers) -> torch.Tensor:
+    """Return the bytes [B, C] uint8 of a step that codes have under `parameters` [B, width]; move the readers."""
+    found: list[torch.Tensor] = []
+
+    def choose(starts: Starts) -> torch.Tensor:
+        values = find(starts, readers.targets())
+        start = starts(values)
+        readers.take(start, starts(values + 1) - start)
+        found.append(values)
+        return values
+
+    go_through(distribution, parameters, choose)
+    return torch.stack(found, dim=-1).to(torch.uint8)
+
+
+def histogram_starts(histogram: Sequence[float]) -> list[int]:
+    """Return where the intervals of the 256 values of a first byte begin, and TOTAL, from their probabilities."""
+    weights = [int(probability * (1 << 20)) + 1 for probability in histogram]
+    return [sum(weights[:value]) * TOTAL // sum(weights) for value in range(VALUES + 1)]
 
 
 def find(starts: Starts, targets: torch.Tensor) -> torch.Tensor:

@@ -4,11 +4,20 @@ It is compiled at install, once for each instruction set, and the best one is pi
 install, `available()` is false and torch does the work.
 """
 
-from scanline.kernels.cpu.bindings import ABI, CheckedSlots, Network, available, instruction_sets, unavailable_reason
+from scanline.kernels.cpu.bindings import (
+    ABI,
+    ARITHMETIC,
+    CheckedSlots,
+    Network,
+    available,
+    instruction_sets,
+    unavailable_reason,
+)
 from scanline.kernels.cpu.shape import PREDICTS, READS, Shape
 
 __all__ = [
     "ABI",
+    "ARITHMETIC",
     "PREDICTS",
     "READS",
     "CheckedSlots",

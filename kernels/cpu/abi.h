@@ -32,6 +32,15 @@ struct Tensor {
     int64_t size;
 };
 
+// The codes that images are painted from in place of random numbers, and how far they are read: kernels/codec/coder.py.
+struct Codes {
+    int64_t width;        // W
+    const uint8_t* code;  // [B, W], the next bytes of each slot's code, 0 behind its end
+    int64_t* at;          // [B], how many of them are read
+    int64_t* value;       // [B]
+    int64_t* range;       // [B]; 0: the slot's image has no code
+};
+
 // The slots of a batch, B of them.
 struct Slots {
     int64_t count;      // B
@@ -50,6 +59,7 @@ struct Slots {
     // of a mixture they are the logarithms of the probabilities of a byte's 256 values.
     const int64_t* partner;
     const float* guidance;  // [B]
+    const Codes* codes;     // null where no image has one
 };
 
 // SCANLINE_ABI mixed with the sizes of the structs above. Python refuses a library that returns another number.
@@ -67,13 +77,15 @@ void* scanline_create(const Shape*, const Tensor* tensors, int64_t count, int64_
 void scanline_destroy(void* network);
 
 // Runs up to `steps` steps of those of the slots `chosen` [count] whose position is below N, each painting step_bytes bytes;
-// of a guided image both are chosen. Returns 0; or -1, with nothing changed, where one of them is no slot, or its position,
-// label or partner is none.
+// of a guided image both are chosen. Of an image with a code, which is not guided, all bytes are painted from it. Returns 0;
+// or -1, with nothing changed, where one of them is no slot, or its position, label, partner or code is none.
 int64_t scanline_advance(void* network, const Slots*, const int64_t* chosen, int64_t count, int64_t steps);
 
 // Runs the known bytes start .. stop - 1 of all slots, whose states stand at `start`, n whole steps, and writes the bytes'
-// cost to bits [B, stop - start] and, unless it is null, the distributions' parameters to `parameters` [B, n, P].
-void scanline_read(void* network, const Slots*, int64_t start, int64_t stop, double* bits, float* parameters);
+// cost to bits [B, stop - start] and, unless they are null, the distributions' parameters to `parameters` [B, n, P], and where
+// each byte's interval starts and how wide it is to `intervals` [B, stop - start, 2].
+void scanline_read(void* network, const Slots*, int64_t start, int64_t stop, double* bits, float* parameters,
+                   uint32_t* intervals);
 
 // Copies state, image and bits of slot sources[i] to slot targets[i], for each i < count; no target is the source of
 // another slot. Where both are the same, nothing is copied.

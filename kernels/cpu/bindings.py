@@ -19,7 +19,8 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 10
+ABI = 11
+ARITHMETIC = 10  # raised with every change of a bit of the parameters: codes of images are then no longer read
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MOST_THREADS = 1024
@@ -31,11 +32,16 @@ class _Tensor(ctypes.Structure):
     _fields_ = (("data", _pointer), ("size", _i64))
 
 
+class _Codes(ctypes.Structure):
+    _fields_ = (("width", _i64), *((name, _pointer) for name in ("code", "at", "value", "range")))
+
+
 class _Slots(ctypes.Structure):
     _fields_ = (
         ("count", _i64),
         *((name, _pointer) for name in ("s", "z", "position", "images", "known", "bits", "seed", "index")),
         *((name, _pointer) for name in ("temperature", "label", "known_bits", "partner", "guidance")),
+        ("codes", ctypes.POINTER(_Codes)),
     )
 
 
@@ -94,14 +100,20 @@ class Network:
             self.shape.check_numbers(checked.arrays)
             raise ValueError(f"slots must be from 0 to {checked.struct.count - 1}")
 
-    def read(self, slots: Arrays, start: int, stop: int, bits: torch.Tensor, parameters: torch.Tensor | None) -> None:
-        """Run known bytes start..stop-1 of every slot, n whole steps: writes their bits [B, stop - start] float64 and
-        the parameters [B, n, P] float32."""
-        self.shape.check_reading(slots, start, stop, bits, {} if parameters is None else {"parameters": parameters})
-        written = None if parameters is None else parameters.data_ptr()
-        _library().scanline_read(
-            self._open(), ctypes.byref(_slots(slots)), start, stop, _pointer(bits.data_ptr()), _pointer(written)
-        )
+    def read(
+        self,
+        slots: Arrays,
+        start: int,
+        stop: int,
+        bits: torch.Tensor,
+        parameters: torch.Tensor | None = None,
+        intervals: torch.Tensor | None = None,
+    ) -> None:
+        """Run known bytes start..stop-1 of every slot, n whole steps: writes their bits [B, stop - start] float64, the
+        parameters [B, n, P] float32, and start and width of their intervals [B, stop - start, 2] int32."""
+        self.shape.check_reading(slots, start, stop, bits, parameters, intervals)
+        written = [None if each is None else each.data_ptr() for each in (bits, parameters, intervals)]
+        _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *map(_pointer, written))
 
     def follow(
         self,
@@ -178,9 +190,15 @@ class CheckedSlots:
 
 
 def _slots(tensors: Arrays) -> _Slots:
-    return _Slots(
-        count=len(tensors["position"]), **{name: _pointer(tensor.data_ptr()) for name, tensor in tensors.items()}
-    )
+    pointers = {name: _pointer(tensor.data_ptr()) for name, tensor in tensors.items()}
+    codes = {name: pointers.pop(f"code_{name}") for name in ("at", "value", "range") if f"code_{name}" in pointers}
+    slots = _Slots(count=len(tensors["position"]))
+    if codes:
+        codes["code"] = pointers.pop("code")
+        slots.codes = ctypes.pointer(_Codes(width=tensors["code"].shape[1], **codes))
+    for name, pointer in pointers.items():
+        setattr(slots, name, pointer)
+    return slots
 
 
 def available() -> bool:
@@ -223,7 +241,7 @@ def _load() -> ctypes.CDLL | str:
     library.scanline_destroy.argtypes = [_pointer]
     library.scanline_advance.argtypes = [_pointer, _pointer, _pointer, _i64, _i64]
     library.scanline_advance.restype = _i64
-    library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer]
+    library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer, _pointer]
     library.scanline_copy_slots.argtypes = [_pointer, _pointer, _pointer, _pointer, _i64]
     library.scanline_follow.argtypes = [_pointer] * 3 + [ctypes.c_char_p, *[_i64] * 4, *[ctypes.c_float] * 2, _pointer]
     library.scanline_follow.restype = _i64

@@ -91,8 +91,9 @@ int64_t scanline_advance(void* network, const Slots* slots, const int64_t* chose
     return static_cast<Runner*>(network)->advance(*slots, chosen, count, steps);
 }
 
-void scanline_read(void* network, const Slots* slots, int64_t start, int64_t stop, double* bits, float* parameters) {
-    static_cast<Runner*>(network)->read(*slots, start, stop, bits, parameters);
+void scanline_read(void* network, const Slots* slots, int64_t start, int64_t stop, double* bits, float* parameters,
+                   uint32_t* intervals) {
+    static_cast<Runner*>(network)->read(*slots, start, stop, bits, parameters, intervals);
 }
 
 int64_t scanline_follow(void* network, const float* parameters, const float* without, const uint8_t* path, int64_t steps,

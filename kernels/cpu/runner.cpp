@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "arithmetic/group_size.h"
+#include "distributions/codes.h"
 #include "layers/layers.h"
 
 namespace ISA {
@@ -21,6 +22,7 @@ constexpr auto SHORTEST_SMALLER = std::chrono::milliseconds(5), LONGEST_SMALLER 
 class IsaRunner final : public Runner {
     const Network network;
     const Weights& weights = network.weights;
+    const CodeTables tables;
     ThreadPool threads;
     std::vector<std::unique_ptr<Tile>> tiles;  // one for each thread, as each may be a group of its own
     std::vector<Scratch> scratches;
@@ -104,7 +106,7 @@ class IsaRunner final : public Runner {
         return 0;
     }
 
-    void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters) override {
+    void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters, uint32_t* intervals) override {
         const Shape& shape = weights.shape;
         const int64_t size = shape.step_bytes, steps = (stop - start) / size, P = parameters_of(shape);
         grow();
@@ -127,6 +129,7 @@ class IsaRunner final : public Runner {
                     const int64_t step = b * steps + begin + r;
                     write_bits(shape, p, image + tile.position[r], bits + step * size, scratch.distribution.data);
                     if (parameters) memcpy(parameters + step * P, p, 4 * P);
+                    if (intervals) codec(scratch).write_intervals(p, image + tile.position[r], intervals + 2 * step * size);
                 }
                 member.wait();
             }
@@ -178,11 +181,21 @@ class IsaRunner final : public Runner {
         const int64_t position = slots.position[b], partner = slots.partner[b], other = b + partner;
         if (position < shape.first || (position < weights.bytes && (position - shape.first) % shape.step_bytes)) return false;
         const auto has_label = [&](int64_t slot) { return !shape.classes || uint64_t(slots.label[slot]) <= uint64_t(shape.classes); };
-        if (!has_label(b)) return false;
+        if (!has_label(b) || !may_decode(slots, b)) return false;
         if (!partner || position >= weights.bytes) return true;
         if (other < 0 || other >= slots.count || !has_label(other)) return false;
         return slots.partner[other] == -partner && slots.position[other] == position && !slots.label[b] != !slots.label[other];
     }
+
+    // Whether the slot has no code, or one that a decoder can read.
+    static bool may_decode(const Slots& slots, int64_t b) {
+        if (!slots.codes || !slots.codes->range[b]) return true;
+        const int64_t range = slots.codes->range[b], value = slots.codes->value[b];
+        const bool is_decoder = LEAST_RANGE <= range && range <= MOST_RANGE && 0 <= value && value < range;
+        return is_decoder && slots.codes->at[b] >= 0 && !slots.partner[b];
+    }
+
+    Codec codec(Scratch& scratch) const { return {weights.shape, tables, scratch.codec.data}; }
 
     // The most threads that each of so many groups may have.
     int most_of_group(int64_t groups) const {
@@ -252,7 +265,12 @@ class IsaRunner final : public Runner {
         float* memory = scratch.distribution.data;
         uint8_t* bytes = slots.images + at;
         if (!partner) {
-            paint_step(shape, p, draw, bytes, bits, memory);
+            if (const Codes* codes = slots.codes; codes && codes->range[b]) {
+                codec(scratch).decode(p, {codes->code + b * codes->width, codes->width, codes->at[b], codes->value[b], codes->range[b]}, bytes);
+                write_bits(shape, p, bytes, bits, memory);
+            } else {
+                paint_step(shape, p, draw, bytes, bits, memory);
+            }
             return finish(slots, b, position, bits);
         }
         const float* other = network.parameters(tile, r + 1);

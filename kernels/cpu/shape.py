@@ -6,9 +6,11 @@ import ctypes
 import torch
 
 from scanline.kernels import DEEPEST, LARGEST_IMAGE, WIDEST
+from scanline.kernels.codec.coder import LEAST, WHOLE
 
 MOST_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
+CODES = ("code", "code_at", "code_value", "code_range")  # of slots, of which images may be painted from codes
 PREDICTS = {"pixel_logistics": 0, "categorical": 1}
 Arrays = dict[str, torch.Tensor]
 
@@ -78,7 +80,7 @@ class Shape(ctypes.Structure):
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h; `check_numbers` for what may change in them."""
         numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
-        self._check(slots, ("s", "z", "position", "images", *numbers))
+        self._check(slots, ("s", "z", "position", "images", *numbers, *(CODES if "code" in slots else ())))
 
     def check_numbers(self, slots: Arrays) -> None:
         """Raise ValueError where a slot's label is none, or it stands within a step or does not fit its partner."""
@@ -87,9 +89,19 @@ class Shape(ctypes.Structure):
         position, first = slots["position"], self.first
         if bool(((position < first) | ((position < self.bytes) & ((position - first) % self.step_bytes != 0))).any()):
             raise ValueError(f"a position is before byte {first}, or within a step of {self.step_bytes} bytes")
+        if "code" in slots:
+            _check_codes(slots["code_at"], slots["code_value"], slots["code_range"], slots["partner"])
 
-    def check_reading(self, slots: Arrays, start: int, stop: int, bits: torch.Tensor, parameters: Arrays) -> None:
-        """Raise ValueError where `read` cannot run the bytes start .. stop - 1; parameters: none or {"parameters"}."""
+    def check_reading(
+        self,
+        slots: Arrays,
+        start: int,
+        stop: int,
+        bits: torch.Tensor,
+        parameters: torch.Tensor | None,
+        intervals: torch.Tensor | None,
+    ) -> None:
+        """Raise ValueError where `read` cannot run the bytes start .. stop - 1."""
         self._check(slots, ("s", "z", "position", "images", "label"))
         self._check_labels(slots["label"])
         size = self.step_bytes
@@ -97,8 +109,10 @@ class Shape(ctypes.Structure):
             raise ValueError(f"cannot read bytes {start} to {stop} of images of {self.bytes} bytes")
         count, n = len(slots["position"]), stop - start
         _check_tensor("bits", bits, torch.float64, (count, n))
-        for name, tensor in parameters.items():
-            _check_tensor(name, tensor, torch.float32, (count, n // size, self.parameters))
+        if parameters is not None:
+            _check_tensor("parameters", parameters, torch.float32, (count, n // size, self.parameters))
+        if intervals is not None:
+            _check_tensor("intervals", intervals, torch.int32, (count, n, 2))
 
     def check_following(
         self, parameters: torch.Tensor, without: torch.Tensor | None, position: int, length: int
@@ -148,6 +162,7 @@ class Shape(ctypes.Structure):
             "known_bits": (torch.float64, (b,)),
             "guidance": (torch.float32, (b,)),
             "temperature": (torch.float32, (b,)),
+            "code": (torch.uint8, (b, *slots["code"].shape[1:2])) if "code" in slots else (torch.uint8, (b,)),
         }
         for name in names:
             _check_tensor(name, slots[name], *expected.get(name, (torch.int64, (b,))))
@@ -157,6 +172,13 @@ class Shape(ctypes.Structure):
     def _check_labels(self, labels: torch.Tensor) -> None:
         if self.classes and bool(((labels < 0) | (labels > self.classes)).any()):
             raise ValueError(f"a label must be from 0 to {self.classes}")
+
+
+def _check_codes(at: torch.Tensor, value: torch.Tensor, range_: torch.Tensor, partner: torch.Tensor) -> None:
+    """Raise ValueError where a slot's code is not that of a decoder."""
+    is_decoder = (range_ >= LEAST) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
+    if not bool((is_decoder | (range_ == 0)).all()):
+        raise ValueError("a code has a range from 2^40 to 2^48, a value below it, and no guided image")
 
 
 def _check_tensor(name: str, tensor: torch.Tensor, dtype: torch.dtype, size: tuple[int, ...]) -> None:

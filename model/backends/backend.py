@@ -20,6 +20,7 @@ class Backend:
 
     name: str  # for people: what computes, and how
     build: str  # what else its results' bits depend on than the model and the precision: equal builds, equal bits
+    arithmetic: str  # the part of it that their parameters' bits depend on, which a new version of a library may keep
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
     is_asynchronous: bool
@@ -43,6 +44,7 @@ class Backend:
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
         start: int | None = None,
+        intervals: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Run known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
 
@@ -50,8 +52,10 @@ class Backend:
         are the same. labels: [B] int64 on the images' device, all 0 by default. tolerances: [B] int64, of a model that
         predicts categorical distributions: a byte costs what it and those that differ no more cost together; by
         default 0. start: the position of the images that are not at their stop, where the caller knows it: a GPU then
-        need not be waited for. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0.
-        `state` is moved to `stops` IN PLACE.
+        need not be waited for. intervals [B, max(stops), 2] int32 on the images' device, IN PLACE: of each byte that is
+        run, where its interval starts and how wide it is (kernels/codec), by the parameters that `advance` would
+        compute. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0. `state` is moved to
+        `stops` IN PLACE.
         """
         raise NotImplementedError
 
@@ -63,11 +67,12 @@ class Backend:
         labels: torch.Tensor,
         tolerances: np.ndarray,
         start: int,
+        intervals: torch.Tensor | None = None,
     ) -> Pending[tuple[float, np.ndarray]]:
         """Start `read`; return the device's seconds and the bits, on the host. A GPU is waited for by nothing here,
         but for the images with a tolerance."""
         clock = DeviceClock(images.device)
-        bits = to_host(self.read(images, state, stops, labels, tolerances, start))
+        bits = to_host(self.read(images, state, stops, labels, tolerances, start, intervals))
         seconds = clock.stop()
         return Pending(lambda: (seconds.wait(), bits.wait().numpy()))
 

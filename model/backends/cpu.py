@@ -7,6 +7,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical.reference import range_bits
+from scanline.kernels.cpu.shape import CODES
 from scanline.kernels.window import wave_table
 from scanline.model import resources
 from scanline.model.backends import particles
@@ -21,7 +22,10 @@ from scanline.model.precision import DEFAULT, PRECISIONS, Precision
 from scanline.model.state import State
 
 # The arrays that the kernel takes to paint and to copy slots, besides their states and positions.
-PAINTED = ("images", "known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
+PAINTED = (
+    *("images", "known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance"),
+    *CODES,
+)
 COPIED = ("images", "bits")
 
 
@@ -33,6 +37,7 @@ class CpuBackend(Backend):
     is_asynchronous = False
     reads_in_chunks = True
     build = f"cpu kernel {cpu_kernels.ABI}"  # the same bits on every processor, with any number of threads
+    arithmetic = f"cpu kernel {cpu_kernels.ARITHMETIC}"
 
     def __init__(
         self,
@@ -78,6 +83,7 @@ class CpuBackend(Backend):
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
         start: int | None = None,
+        intervals: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
         the same byte are read together."""
@@ -92,13 +98,16 @@ class CpuBackend(Backend):
             start = int(starts[rows[0]])
             # In nearly all cases all images end together: nothing is copied.
             if len(rows) == len(images):
-                bits[:, start:] = self._read_within(images, state, int(stop), labels, tolerances)
+                bits[:, start:] = self._read_within(images, state, int(stop), labels, tolerances, intervals)
                 break
             chosen = torch.from_numpy(rows)
             part = State(state.s[:, chosen], state.z[:, chosen], state.position[chosen])
+            own = None if intervals is None else intervals[chosen]
             bits[chosen, start:stop] = self._read_within(
-                images[chosen], part, int(stop), labels[chosen], tolerances[rows]
+                images[chosen], part, int(stop), labels[chosen], tolerances[rows], own
             )
+            if intervals is not None and own is not None:
+                intervals[chosen] = own
             state.s[:, chosen], state.z[:, chosen], state.position[chosen] = part.s, part.z, part.position
         return bits
 
@@ -112,11 +121,17 @@ class CpuBackend(Backend):
         return self._read(images, state, stop, parameters, labels), parameters
 
     def _read_within(
-        self, images: torch.Tensor, state: State, stop: int, labels: torch.Tensor, tolerances: np.ndarray
+        self,
+        images: torch.Tensor,
+        state: State,
+        stop: int,
+        labels: torch.Tensor,
+        tolerances: np.ndarray,
+        intervals: torch.Tensor | None,
     ) -> torch.Tensor:
         """Return bits [B, stop - start], those of images with a tolerance from the distributions' parameters."""
         if not tolerances.any():
-            return self._read(images, state, stop, None, labels)
+            return self._read(images, state, stop, None, labels, intervals)
         start, wide = int(state.position[0]), np.flatnonzero(tolerances)
         bits, parameters = self.read_parameters(images, state, stop, labels)
         values = images[wide, start:stop].numpy()
@@ -130,6 +145,7 @@ class CpuBackend(Backend):
         stop: int,
         parameters: torch.Tensor | None,
         labels: torch.Tensor,
+        intervals: torch.Tensor | None = None,
     ) -> torch.Tensor:
         start, length, size = int(state.position[0]), self.config.bytes, self.config.step_bytes
         whole = start % size == stop % size == 0
@@ -137,7 +153,10 @@ class CpuBackend(Backend):
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         bits = torch.empty(len(images), stop - start, dtype=torch.float64)
         arrays = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
-        self.network.read(arrays | {"label": labels}, start, stop, bits, parameters)
+        read = None if intervals is None else torch.empty(*bits.shape, 2, dtype=torch.int32)
+        self.network.read(arrays | {"label": labels}, start, stop, bits, parameters, read)
+        if intervals is not None and read is not None:
+            intervals[:, start:stop] = read
         return bits
 
     def _copy(self, pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:

@@ -87,7 +87,8 @@ class CudaBackend(Backend):
         processor += ", chained launches" if chained and self.on_gpu else ""
         processor += ", narrow programs" if narrow else ""
         self.name = f"triton ({processor})"
-        self.build = f"triton {triton.__version__}, {processor}"  # Triton's compiler decides the bits of all kernels
+        # Triton's compiler decides the bits of all kernels
+        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable, narrow)
@@ -164,6 +165,7 @@ class CudaBackend(Backend):
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
         start: int | None = None,
+        intervals: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See Backend.read, with the bits of `advance`."""
         return self.reader.read(images, state, stops, labels, tolerances, start)

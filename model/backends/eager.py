@@ -14,10 +14,12 @@ import torch
 
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import range_bits
+from scanline.kernels.codec.reference import Readers, decode
+from scanline.kernels.codec.reference import intervals as law_intervals
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
-from scanline.model.backends.slots import SlotPool
+from scanline.model.backends.slots import DECODER, SlotPool
 from scanline.model.device import AMPERE
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -44,7 +46,8 @@ class EagerBackend(Backend):
             processor = f"{torch.cuda.get_device_name(model.device)}, {self.rows} slots at a time"
         else:
             processor = torch.backends.cpu.get_cpu_capability()
-        self.build = f"torch {torch.__version__}, {processor}"  # torch rounds differently on another processor
+        # torch rounds differently on another processor
+        self.build = self.arithmetic = f"torch {torch.__version__}, {processor}"
 
     @torch.inference_mode()
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
@@ -65,15 +68,23 @@ class EagerBackend(Backend):
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
         start: int | None = None,
+        intervals: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """See Backend.read, through the parallel view, one image at a time."""
+        """See Backend.read, through the parallel view, one image at a time; for intervals step by step, since the
+        parallel view rounds differently."""
         bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)
         with torch.inference_mode(), _repeatable():
             for i, stop in enumerate(stops.tolist()):
                 image, start = images[i : i + 1], int(state.position[i])
                 if start < stop:
                     label = None if labels is None else labels[i : i + 1]
-                    parameters = self.model.parallel(image, state.part(i, i + 1), stop, label)
+                    if intervals is None:
+                        parameters = self.model.parallel(image, state.part(i, i + 1), stop, label)
+                    else:
+                        parameters = self._stepped(image, state.part(i, i + 1), stop, label)
+                        steps = image[:, start:stop].unflatten(1, (-1, self.model.config.step_bytes))
+                        coded = law_intervals(self.model.distribution, parameters, steps)
+                        intervals[i, start:stop] = coded.flatten(1, 2)[0]
                     if tolerances is not None and tolerances[i]:
                         values = image[:, start:stop].cpu().numpy()
                         found = range_bits(parameters.cpu().numpy(), values, tolerances[i : i + 1])
@@ -81,6 +92,20 @@ class EagerBackend(Backend):
                     else:
                         bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
         return bits
+
+    def _stepped(self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor | None) -> torch.Tensor:
+        """Return the parameters [1, n, P] of one image's steps up to `stop`, as `advance` computes them: in a tile."""
+        config, device = self.model.config, self.model.device
+        tile = State.zeros(config, self.rows, device)
+        tile.s[:, :1], tile.z[:, :1], tile.position[:1] = state.s, state.z, state.position
+        images = torch.zeros(self.rows, config.bytes, dtype=torch.uint8, device=device)
+        images[0] = image[0]
+        labels = torch.zeros(self.rows, dtype=torch.int64, device=device)
+        labels[0] = 0 if label is None else label[0]
+        steps = (stop - int(state.position[0])) // config.step_bytes
+        parameters = torch.stack([self.model.step(images, tile, labels)[0] for _ in range(steps)])
+        state.s[:], state.z[:], state.position[:] = tile.s[:, :1], tile.z[:, :1], tile.position[:1]
+        return parameters.unsqueeze(0)
 
     def _advance(self, pool: SlotPool, steps: int) -> None:
         busy = (pool.state.position < self.model.config.bytes).view(-1, self.rows).any(dim=1)
@@ -114,6 +139,13 @@ class EagerBackend(Backend):
             is_with = (tile.label != 0).unsqueeze(1)
             pair = torch.where(is_with, parameters, others), torch.where(is_with, others, parameters)
             painted = torch.where(is_guided, distribution.sample_guided(*pair, tile.guidance, *given), painted)
+        is_coded = (tile.code_range > 0) & ~done.squeeze(1)
+        if is_coded.any():
+            rows = is_coded.nonzero().flatten()
+            readers = Readers(tile.code[rows], *(getattr(tile, name)[rows] for name in DECODER))
+            painted[rows] = decode(distribution, parameters[rows], readers)
+            for name, moved in zip(DECODER, (readers.at, readers.value, readers.range), strict=True):
+                getattr(tile, name)[rows] = moved
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2
         cost = cost.masked_fill(is_guided & ~others.isfinite().all(dim=1, keepdim=True), math.nan)

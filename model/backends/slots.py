@@ -4,12 +4,13 @@ Images join and leave in batches, so that the host does little for each: all tha
 memory that a device gets in one copy, and all that is fetched comes back in one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from scanline.kernels.codec.coder import Decoder, longest_code
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.pending import Pending, to_device, to_host
 from scanline.model.config import ModelConfig
@@ -18,7 +19,8 @@ from scanline.model.state import State
 # The arrays of an image besides its state. Placing it sets known_bits to 0 and all others from its arrival.
 WEIGHING = ("evidence_bits", "effective_particles")
 PLACED = ("images", "known", "bits", "seed", "index", "temperature", "label", "partner", "guidance", *WEIGHING)
-ARRAYS = (*PLACED, "known_bits")
+DECODER = ("code_at", "code_value", "code_range")
+ARRAYS = (*PLACED, "known_bits", "code", *DECODER)
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,12 @@ class Fetched:
     bits: np.ndarray  # [n] float64: the cost of the bytes before the position
     evidence_bits: np.ndarray  # [n] float64: of its known bytes, by all particles, and since a resampling by this one
     effective_particles: np.ndarray  # [n] float64: the smallest number so far
+    decoders: np.ndarray  # [n, 3] int64: of images with a code, the bytes of it that are read, and value and range
 
     @classmethod
     def nothing(cls) -> "Fetched":
-        return cls(np.empty((0, 0), np.uint8), *(np.empty(0) for _ in range(3)))
+        nothing = np.empty(0)
+        return cls(np.empty((0, 0), np.uint8), nothing, nothing, nothing, np.empty((0, 3), np.int64))
 
 
 @dataclass
@@ -54,6 +58,11 @@ class SlotPool:
     known_bits: torch.Tensor  # [S] float64: the cost of this slot's known bytes since the last resampling
     evidence_bits: torch.Tensor  # [S] float64: of the known bytes before it, the prefix's included, by all particles
     effective_particles: torch.Tensor  # [S] float64: the smallest effective number of particles so far
+    # Of an image that is painted from a code (kernels/codec/coder.py):
+    code: torch.Tensor  # [S, W] uint8: the next bytes of it, 0 behind its end; no image takes more
+    code_at: torch.Tensor  # [S] int64: how many of them are read
+    code_value: torch.Tensor  # [S] int64
+    code_range: torch.Tensor  # [S] int64; 0 where the image has no code
 
     @classmethod
     def empty(
@@ -78,6 +87,8 @@ class SlotPool:
             partner=torch.zeros(count, dtype=torch.int64, device=device),
             guidance=torch.ones(count, device=device),
             **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
+            code=torch.zeros(count, longest_code(config.bytes), dtype=torch.uint8, device=device),
+            **{name: torch.zeros(count, dtype=torch.int64, device=device) for name in DECODER},
         )
 
     def part(self, first: int, stop: int) -> "SlotPool":
@@ -98,12 +109,29 @@ class SlotPool:
         else:
             self._place_by_torch(arrivals.to(self.images.device))
 
+    def put_codes(self, slots: np.ndarray, decoders: Sequence[Decoder]) -> None:
+        """Let images that have been placed in `slots` [n] int64 be painted from codes, IN PLACE."""
+        width = self.code.shape[1]
+        code = np.zeros((len(slots), width), np.uint8)
+        for row, decoder in enumerate(decoders):
+            left = decoder.code[decoder.at : decoder.at + width]
+            code[row, : len(left)] = np.frombuffer(left, np.uint8)
+        numbers = np.array([(0, decoder.value, decoder.range) for decoder in decoders], np.int64)
+        for name, values in (("code", code), *zip(DECODER, np.ascontiguousarray(numbers.T), strict=True)):
+            array = getattr(self, name)
+            if self.on_host:
+                array.numpy()[slots] = values
+            else:
+                array.index_copy_(0, self.rows(slots), self.rows(values))
+
     def fetch(self, slots: np.ndarray) -> Pending[Fetched]:
         """Return copies of what `slots` [n] int64 hold now; on a GPU without waiting for it."""
         if self.on_host:
             numbers = [getattr(self, name).numpy()[slots] for name in ("bits", "evidence_bits", "known_bits")]
             effective = self.effective_particles.numpy()[slots]
-            return Pending.ended(Fetched(self.images.numpy()[slots], numbers[0], numbers[1] + numbers[2], effective))
+            decoders = np.stack([getattr(self, name).numpy()[slots] for name in DECODER], axis=1)
+            weighed = numbers[0], numbers[1] + numbers[2], effective
+            return Pending.ended(Fetched(self.images.numpy()[slots], *weighed, decoders))
         copied = to_host(self._gathered(self.rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
@@ -141,6 +169,7 @@ class SlotPool:
         for name in PLACED:
             getattr(self, name).numpy()[slots] = getattr(arrivals, name).numpy()
         self.known_bits.numpy()[slots] = 0
+        self.code_range.numpy()[slots] = 0
         self.state.position.numpy()[slots] = arrivals.position.numpy()
         for name in ("s", "z"):
             array = as_numpy(getattr(self.state, name))
@@ -154,6 +183,7 @@ class SlotPool:
             array = getattr(self, name)
             array.index_copy_(0, slots, getattr(arrivals, name).to(array.dtype))
         self.known_bits.index_fill_(0, slots, 0)
+        self.code_range.index_fill_(0, slots, 0)
         self.state.position.index_copy_(0, slots, arrivals.position)
         which = self.rows(np.array(arrivals.prefix, np.int64))
         for name in ("s", "z"):
@@ -167,7 +197,9 @@ class SlotPool:
         """Return numbers and images of some slots as one block of bytes, for one copy."""
         evidence = self.evidence_bits[rows] + self.known_bits[rows]
         numbers = torch.cat((self.bits[rows], evidence, self.effective_particles[rows]))
-        return torch.cat((numbers.view(torch.uint8), self.images[rows].flatten()))
+        decoders = torch.stack([getattr(self, name)[rows] for name in DECODER], dim=1)
+        parts = (numbers.view(torch.uint8), decoders.view(torch.uint8), self.images[rows])
+        return torch.cat([part.flatten() for part in parts])
 
 
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -177,5 +209,7 @@ def as_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 def _taken_apart(block: torch.Tensor, count: int) -> Fetched:
     """Return what SlotPool._gathered of `count` slots holds, on the host."""
-    numbers = block[: 24 * count].view(torch.float64).view(3, count)
-    return Fetched(block[24 * count :].view(count, -1).numpy(), *numbers.numpy())
+    numbers, decoders, images = block.split((24 * count, 24 * count, len(block) - 48 * count))
+    bits, evidence_bits, effective = numbers.view(torch.float64).view(3, count).numpy()
+    read = decoders.view(torch.int64).view(count, 3).numpy()
+    return Fetched(images.view(count, -1).numpy(), bits, evidence_bits, effective, read)

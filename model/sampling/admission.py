@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 
 from scanline.model.backends.cpu import CpuBackend
+from scanline.model.sampling.decoding import Decoding
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.known.prefixes import Prefixes
@@ -35,6 +36,7 @@ class ActiveRequest:
     left: int  # images that have not been sent
     accepted: float = field(default_factory=time.monotonic)
     is_scheduled: bool = False  # its first image has had a slot
+    decoding: Decoding | None = None  # where its images have codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,11 @@ class Admission:
     def add(self, request: GenerateRequest) -> None:
         """Queue the images of a request."""
         self.requests[request.id] = active = ActiveRequest(request, len(request.indices))
-        self.scheduler.add(request.id, request.indices, request.client)
+        first = request.indices
+        if request.codes is not None:
+            active.decoding = Decoding(request.codes, request.indices, self.generator.config)
+            first = active.decoding.first
+        self.scheduler.add(request.id, first, request.client)
         self._prepare_next(active)
 
     def drop(self, request: int) -> None:
@@ -141,9 +147,20 @@ class Admission:
             return
         for each in finished:
             request = self.requests[each.request].request
+            if request.codes is not None:
+                continue
             spec = request.image(each.index)
             self.tree.add(spec, (spec.label, 0) if request.is_guided else (spec.label,), each.image)
         self.tree.grow()
+
+    def continue_code(self, ended: SlotAssignment, read: Sequence[int]) -> None:
+        """Queue the image after one of a code, of which that one has read `read` (Fetched.decoders)."""
+        active = self.requests.get(ended.request)
+        if active is None or active.decoding is None or ended.code is None:
+            return
+        following = active.decoding.end(ended.index, ended.code, read)
+        if following is not None:
+            self.scheduler.append(ended.request, following, ended.client)
 
     def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
         while len(placed) < self.most and (assignment := self.scheduler.admit()):
@@ -165,7 +182,12 @@ class Admission:
             assignment.checks = tuple(checks(spec.mask, self.generator.config))
             specs += tuple(request.image(index, number) for number, _ in enumerate(assignment.others, 1))
         prefixes: list[Prefix | None] = [None] * len(specs)
-        if source is not None and known:
+        if active.decoding is not None:
+            spec = active.decoding.begin(spec)
+            specs = (spec,)
+            assignment.code, assignment.label = spec.code, spec.label
+            assignment.is_wanted = index in active.decoding.wanted
+        elif source is not None and known:
             held = self.prefixes.start_from(request.id, source)
             prefixes = [*held] if len(held) == len(specs) else [*held] * len(specs)
         elif self.tree is not None:

@@ -6,7 +6,9 @@ same bytes.
 """
 
 import json
+from dataclasses import fields
 from hashlib import sha256
+from typing import Any
 
 import torch
 
@@ -16,19 +18,34 @@ from scanline.model.network.transformer import Transformer
 
 # Raised with every change of a painted byte that comes neither from a backend's `build` nor with a new version.
 PAINTING = 1
+LAW = 1  # raised with every change of an interval by kernels/codec
 HEX_DIGITS = 32  # 16 bytes: enough for no two models to share one by chance, short enough for a log line
 
 
 def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
     """Return 32 hexadecimal digits of a SHA-256 over the weights as they lie in memory, and what computes with them."""
-    described = {
-        "config": model.config.to_dict(),
-        "device": model.device.type,
-        "backend": backend.build,
-        "precision": precision,
-        "scanline": version(),
-        "painting": PAINTING,
-    }
+    return _digest(
+        model,
+        {
+            "config": model.config.to_dict(),
+            "device": model.device.type,
+            "backend": backend.build,
+            "precision": precision,
+            "scanline": version(),
+            "painting": PAINTING,
+        },
+    )
+
+
+def coding_digest(model: Transformer, backend: Backend, precision: str) -> str:
+    """Return the same of what decides the intervals of an image's bytes, and so what its code paints: the network, what
+    computes its parameters, and the law of codes. A later version of this program decodes what it has encoded."""
+    config, usual = model.config, {field.name: field.default for field in fields(model.config)}
+    chosen = {name: value for name, value in config.to_dict().items() if name not in usual or value != usual[name]}
+    return _digest(model, {"config": chosen, "backend": backend.arithmetic, "precision": precision, "law": LAW})
+
+
+def _digest(model: Transformer, described: dict[str, Any]) -> str:
     hashed = sha256(json.dumps(described, sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
         hashed.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())

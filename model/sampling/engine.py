@@ -91,10 +91,10 @@ class Engine:
                 else:
                     self.streams.add(command)
                     self.admission.add(command)
-            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected):
+            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected, coded=coded):
                 stop = self.length if inspected is None else inspected.stop
                 reads = [
-                    Read(command.id, i, images[i], stop, True, label(i), tolerance(i), inspected)
+                    Read(command.id, i, images[i], stop, True, label(i), tolerance(i), inspected, coded)
                     for i in command.indices
                 ]
                 self.reads.add(command.id, command.client, reads)
@@ -160,7 +160,9 @@ class Engine:
                 self._fail(request, events, FAILED if reading is None else NOT_FINITE)
             elif each.read.is_score:
                 steps = reading.numbers(self.generator.model) if isinstance(reading, Inspection) else None
-                events.append(Scored(request, each.read.index, reading.bits_of(each.row).tobytes(), steps))
+                intervals = reading.intervals_of(each.row) if each.read.coded else None
+                coded = b"" if intervals is None else intervals.tobytes()
+                events.append(Scored(request, each.read.index, reading.bits_of(each.row).tobytes(), steps, coded))
             else:
                 self.admission.put_prefix(each.read, reading.prefix(each.row))
 
@@ -227,7 +229,9 @@ class Engine:
         finished = [*ended.finished_images(self.requests)]
         events += finished
         self.admission.note_finished(finished)
-        for request, count in Counter(image.request for image in ended.finished).items():
+        for image, read in ended.decoded_images():
+            self.admission.continue_code(image, read)
+        for request, count in Counter(image.request for image in ended.finished if image.is_wanted).items():
             if active := self.requests.get(request):
                 active.left -= count
                 if not active.left:

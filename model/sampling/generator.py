@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import torch
 
+from scanline.kernels.codec.reference import histogram_starts
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
@@ -21,7 +22,7 @@ from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.resources import one_torch_thread
-from scanline.model.sampling.digest import model_digest
+from scanline.model.sampling.digest import coding_digest, model_digest
 from scanline.model.sampling.known.inspection import Inspection
 from scanline.model.sampling.known.reading import Prefix, Reading
 from scanline.model.sampling.messages import ImageSpec, StepRange
@@ -59,6 +60,11 @@ class Generator:
         """The digest of everything that decides which bytes are painted (digest.py); computed at its first use."""
         return model_digest(self.model, self.backend, self.precision)
 
+    @cached_property
+    def coding(self) -> str:
+        """The digest of everything that decides what a code paints (digest.py); computed at its first use."""
+        return coding_digest(self.model, self.backend, self.precision)
+
     def prefix(self, spec: ImageSpec) -> int:
         """Return how many bytes before the first unknown one can be prefilled: those of whole steps."""
         return spec.prefix - spec.prefix % self.config.step_bytes
@@ -71,11 +77,12 @@ class Generator:
         labels: Sequence[int] = (),
         tolerances: Sequence[int] = (),
         inspected: StepRange | None = None,
+        coded: bool = False,
     ) -> Reading:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
 
         labels: [B], as in ImageSpec; tolerances: [B], as in Backend.read; all 0 by default. inspected: the steps of one
-        image whose numbers are kept.
+        image whose numbers are kept. coded: the bytes' intervals are kept, too.
         """
         first = self.config.first
         ends = np.array(stops, np.int64)
@@ -90,15 +97,25 @@ class Generator:
         within = np.array(tolerances or [0] * len(images), np.int64)
         what = (given, classes, within, state, bits, first, first, ends, self.config.step_bytes)
         if inspected is None:
-            return Reading(*what)
+            return Reading(*what, self._no_intervals(images) if coded else None)
         return Inspection(*what, wanted=inspected)
+
+    def _no_intervals(self, images: np.ndarray) -> torch.Tensor:
+        """Return room for the intervals of images [B, N]: those of first bytes that no network predicts are there."""
+        intervals = np.zeros((*images.shape, 2), np.int32)
+        if self.config.first_byte_histogram is not None:
+            starts = np.array(histogram_starts(self.config.first_byte_histogram), np.int32)
+            first = images[:, 0].astype(np.int64)
+            intervals[:, 0] = np.stack((starts[first], starts[first + 1] - starts[first]), axis=1)
+        return to_device(intervals, self.model.device)
 
     def read(self, reading: Reading, steps: int | None = None) -> Pending[float]:
         """Start to run the next `steps` steps of a reading, IN PLACE: all of them by default, and where the backend
         would round differently in chunks. Return the device's seconds; the bits are there once these have been waited
         for."""
         start, stop = reading.position, int(reading.stops.max())
-        if steps is not None and (self.backend.reads_in_chunks or isinstance(reading, Inspection)):
+        in_chunks = self.backend.reads_in_chunks or isinstance(reading, Inspection) or reading.intervals is not None
+        if steps is not None and in_chunks:
             stop = min(stop, start + steps * self.config.step_bytes)
         reading.position = stop
         return self._run(reading, start, stop) if start < stop else Pending.ended(0.0)
@@ -113,7 +130,7 @@ class Generator:
         # The backend moves each image to its own stop; one that is there already costs nothing.
         stops = np.minimum(reading.stops, stop)
         arguments = reading.images, reading.state, stops, reading.labels, reading.tolerances
-        started = self.backend.start_read(*arguments, start)
+        started = self.backend.start_read(*arguments, start, reading.intervals)
 
         def ended() -> float:
             seconds, bits = started.wait()
@@ -172,6 +189,9 @@ class Generator:
         if self.config.can_be_guided:
             _pair(arrivals, [specs[i] for i in order])
         self.backend.place(self.pool, arrivals)
+        coded = [(slot, spec.code) for slot, spec in zip(slots, specs, strict=True) if spec.code is not None]
+        if coded:
+            self.pool.put_codes(np.array([slot for slot, _ in coded], np.int64), [code for _, code in coded])
 
     def _describe(
         self, arrivals: Arrivals, slots: list[int], specs: list[ImageSpec], prefixes: list[Prefix | None]

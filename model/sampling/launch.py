@@ -106,14 +106,21 @@ class Launch:
                 s, z = snapshot.state.wait()
                 yield StateSnapshot(snapshot.request, snapshot.position, s.tobytes(), z.tobytes())
 
+    def decoded_images(self) -> Iterator[tuple[SlotAssignment, list[int]]]:
+        """Yield the finished images that were painted from codes, with what they have read (Fetched.decoders)."""
+        for row, assignment in enumerate(self.finished, len(self.slots) - len(self.finished)):
+            if assignment.code is not None:
+                yield assignment, self.fetched.wait().decoders[row].tolist()
+
     def finished_images(self, requests: Mapping[int, ActiveRequest]) -> Iterator[Finished]:
         """Yield the finished images of `requests`."""
         fetched, length = self.fetched.wait(), self.fetched.wait().images.shape[1]
         bits_per_dim = (fetched.bits / max(1, length)).tolist()
         for row, assignment in enumerate(self.finished, len(bits_per_dim) - len(self.finished)):
-            if (active := requests.get(assignment.request)) is None:
+            if (active := requests.get(assignment.request)) is None or not assignment.is_wanted:
                 continue
-            weighed: tuple[float, ...] = ()
+            weighed: tuple[float | None, float | None] = None, None
             if active.request.known:
                 weighed = float(fetched.evidence_bits[row]), float(fetched.effective_particles[row])
-            yield Finished(*assignment.image, fetched.images[row].tobytes(), bits_per_dim[row], *weighed)
+            image = fetched.images[row].tobytes()
+            yield Finished(*assignment.image, image, bits_per_dim[row], *weighed, assignment.label)

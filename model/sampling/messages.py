@@ -166,8 +166,7 @@ class GenerateRequest:
         )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
-        """Return the same request for some of its images, all those of a code or none, without what is known of the
-        others, and their codes."""
+        """Return the same request for some of its images, without what is known of the others, and their codes."""
         needed = {self.source(index) for index in indices}
         known = tuple(image if source in needed else b"" for source, image in enumerate(self.known))
         masks = tuple(mask if source in needed else b"" for source, mask in enumerate(self.masks))
@@ -253,6 +252,7 @@ class Ready:
     digest: str = ""  # of everything that decides which bytes are painted; equal digests paint equal bytes
     backend_name: str = ""  # as --backend names it
     fallbacks: tuple[str, ...] = ()  # for each faster backend, "name: why it is not used"
+    coding: str = ""  # of everything that decides what a code paints; equal ones decode each other's codes
 
 
 @dataclass(frozen=True)
@@ -307,6 +307,7 @@ class Finished:
     bits_per_dim: float
     evidence_bits: float | None = None
     effective_particles: float | None = None
+    label: int = 0  # of an image of a labelled code, which says it
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scanline.kernels.codec.coder import Decoder
 from scanline.model.sampling.turns import Turns
 
 
@@ -41,6 +42,9 @@ class SlotAssignment:
     others: tuple[int, ...] = ()  # the slots of its other particles, ascending, or of a guided image without its label
     is_guided: bool = False
     checks: tuple[int, ...] = ()  # positions before which its particles are to be resampled
+    code: Decoder | None = None  # where its bytes begin, of an image with a code
+    label: int = 0  # of an image with a code, which may say it
+    is_wanted: bool = True  # else it is painted for those after it in its code, and not sent
 
     @property
     def image(self) -> tuple[int, int]:
@@ -91,6 +95,13 @@ class Scheduler:
         assert request not in self.waiting
         self.waiting[request] = deque(indices)
         self.turns.join(request, client)
+
+    def append(self, request: int, index: int, client: str) -> None:
+        """Queue one more image of a client's request, behind its others."""
+        if request not in self.waiting:
+            self.waiting[request] = deque()
+            self.turns.join(request, client)
+        self.waiting[request].append(index)
 
     def next_index(self, request: int) -> int | None:
         """Return the image of a request that gets a slot next; None where all have one."""
@@ -241,10 +252,7 @@ class Scheduler:
     def _requeue(self, victim: SlotAssignment) -> None:
         """Free an image's slots and queue the image again."""
         self.release(victim.slot)
-        if victim.request not in self.waiting:
-            self.waiting[victim.request] = deque()
-            self.turns.join(victim.request, victim.client)
-        self.waiting[victim.request].append(victim.index)
+        self.append(victim.request, victim.index, victim.client)
 
     def _assign(self, request: int, needed: int, free: list[int] | None = None) -> SlotAssignment:
         """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""

@@ -61,7 +61,9 @@ class Streams:
             return frames, snapshots
         length = self.generator.config.bytes
         images = [
-            (image, self.requests[image.request]) for image in assigned.values() if image.request in self.requests
+            (image, self.requests[image.request])
+            for image in assigned.values()
+            if image.is_wanted and image.request in self.requests
         ]
         due = self._due(Counter(image.request for image, stream in images if stream.sends_pixels), self.clock())
         for image, stream in images:

@@ -31,6 +31,7 @@ struct Tile {
 // Memory that each thread has for itself.
 struct Scratch {
     Array<float> normed, residual, heads, converted, distribution;
+    Array<int64_t> codec;
     Array<uint8_t> bytes, window;
     float scale[TILE];
 };
@@ -76,6 +77,7 @@ class Network {
         s.bytes = Array<uint8_t>(TILE * round_up(widest, 64));
         s.window = Array<uint8_t>(weights.window_bytes + W);
         s.distribution = Array<float>(distribution_scratch(shape));
+        s.codec = Array<int64_t>(codec_scratch(shape));
     }
 
     // x of all rows of a tile: what the step reads, and its place.

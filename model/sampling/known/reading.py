@@ -24,6 +24,7 @@ class Reading:
     position: int  # or an image's stop, where that is before it
     stops: np.ndarray  # [B] int64
     step_bytes: int
+    intervals: torch.Tensor | None = None  # [B, N, 2] int32, as in Backend.read; where the images are to be coded
 
     @property
     def done(self) -> bool:
@@ -32,6 +33,10 @@ class Reading:
     def bits_of(self, row: int) -> np.ndarray:
         """Return bits [stop] float64 of the bytes of one image."""
         return self.bits[row, : self.stops[row]]
+
+    def intervals_of(self, row: int) -> np.ndarray | None:
+        """Return start and width uint32 [N, 2] of the bytes of one image that is to be coded."""
+        return None if self.intervals is None else self.intervals[row].cpu().numpy().view(np.uint32)
 
     def prefix(self, row: int) -> "Prefix":
         """Return a copy of the state of one image after its known bytes."""

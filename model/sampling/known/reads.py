@@ -47,6 +47,7 @@ class Read:
     label: int = 0  # of the image's class, as in ImageSpec
     tolerance: int = 0  # of the image, as in Backend.read
     inspected: StepRange | None = None  # read by itself
+    coded: bool = False  # the intervals of its bytes are reported
 
 
 @dataclass(frozen=True)
@@ -188,8 +189,8 @@ class Reads:
                 images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
                 what = ((read.stop, read.label, read.tolerance) for read in self.batch)
                 stops, labels, tolerances = zip(*what, strict=True)
-                inspected = self.batch[0].inspected
-                self.reading = self.generator.start_reading(images, stops, labels, tolerances, inspected)
+                inspected, coded = self.batch[0].inspected, any(read.coded for read in self.batch)
+                self.reading = self.generator.start_reading(images, stops, labels, tolerances, inspected, coded)
             reading, before = self.reading, self.reading.position
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
             steps = int(PASS_SECONDS / (self.step_seconds * max(1.0, len(self.batch) / self.step_images)))

@@ -126,6 +126,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             generator.digest,
             generator.backend_name,
             generator.fallbacks,
+            generator.coding,
         )
         connection.send([ready])
         run(Engine(generator), connection)

@@ -1,0 +1,91 @@
+"""The kernel's codes: the law's intervals on every instruction set, and images that are painted from them."""
+
+import numpy as np
+import pytest
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.categorical import Categorical
+from scanline.kernels.codec.coder import WHOLE, Decoder, encode
+from scanline.kernels.codec.reference import intervals as law
+from scanline.kernels.cpu.shape import PREDICTS
+from scanline.kernels.pixel_logistics import PixelLogistics
+from tests.support.kernels import native_vectors
+from tests.support.kernels.native_vectors import CASES, Case
+
+pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+
+ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
+NAMES = [name for name, case in CASES.items() if not case.guided]
+
+
+def distribution(case: Case) -> Categorical | PixelLogistics:
+    shape = case.shape()
+    if shape.predicts == PREDICTS["categorical"]:
+        return Categorical()
+    return PixelLogistics(shape.components, shape.step_bytes, "exp" if shape.exp_scale else "elu")
+
+
+def read(case: Case, isa: str, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The parameters and intervals of images [B, N]."""
+    shape, slots = case.shape(), native_vectors.slots(case)
+    n = shape.bytes - shape.first
+    parameters = torch.empty(case.images, n // shape.step_bytes, shape.parameters)
+    intervals = torch.zeros(case.images, n, 2, dtype=torch.int32)
+    bits = torch.empty(case.images, n, dtype=torch.float64)
+    network = native_vectors.network(case, isa, threads=2)
+    states = {name: slots[name] for name in ("s", "z", "position", "label")} | {"images": images}
+    network.read(states, shape.first, shape.bytes, bits, parameters, intervals)
+    network.close()
+    assert (24 - intervals[..., 1].double().log2()).sum().item() == pytest.approx(
+        bits.clamp(max=23.9).sum().item(), rel=0.02
+    )
+    return parameters, intervals
+
+
+def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Tensor]:
+    """Slots whose images are painted from codes."""
+    slots = native_vectors.slots(case, known=torch.zeros(case.images, case.shape().bytes, dtype=torch.uint8))
+    slots["temperature"].fill_(1)
+    rows = [np.frombuffer(decoder.code.ljust(width, b"\0"), np.uint8) for decoder in decoders]
+    slots["code"] = torch.from_numpy(np.stack(rows))
+    for name in ("at", "value", "range"):
+        slots[f"code_{name}"] = torch.tensor([getattr(decoder, name) for decoder in decoders])
+    return slots
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
+    case = CASES[name]
+    shape = case.shape()
+    images = torch.randint(256, (case.images, shape.bytes), dtype=torch.uint8, generator=torch.manual_seed(3))
+    images[:, : shape.first] = native_vectors.slots(case)["images"][:, : shape.first]
+    parameters, intervals = read(case, ISAS[-1], images)
+    values = images[:, shape.first :].unflatten(1, (-1, shape.step_bytes))
+    assert torch.equal(law(distribution(case), parameters, values).flatten(1, 2), intervals.long())
+    codes = [encode(each) for each in intervals.tolist()]
+    for isa in ISAS:
+        slots = coded(case, [Decoder(code) for code in codes], max(map(len, codes)))
+        slots["images"].fill_(0)
+        slots["images"][:, : shape.first] = images[:, : shape.first]
+        network = native_vectors.network(case, isa, threads=2)
+        network.advance(slots, shape.bytes)
+        network.close()
+        assert torch.equal(slots["images"], images), isa
+        for row, (code, of_image) in enumerate(zip(codes, intervals.tolist(), strict=True)):
+            decoder = Decoder(code)
+            for start, width in of_image:
+                decoder.take(start, width)
+            ended = [int(slots[f"code_{name}"][row]) for name in ("at", "value", "range")]
+            assert ended == [decoder.at, decoder.value, decoder.range]
+
+
+def test_what_is_no_decoder_is_refused() -> None:
+    case = CASES["categorical"]
+    network = native_vectors.network(case, ISAS[0], threads=1)
+    for value, range_, at in ((0, 1, 0), (0, 2 * WHOLE, 0), (WHOLE, WHOLE, 0), (-1, WHOLE, 0), (0, WHOLE, -1)):
+        slots = coded(case, [Decoder(b"") for _ in range(case.images)], 5)
+        slots["code_value"][1], slots["code_range"][1], slots["code_at"][1] = value, range_, at
+        with pytest.raises(ValueError, match="a code has a range"):
+            network.advance(slots, 1)
+    network.close()
