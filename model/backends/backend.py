@@ -54,8 +54,8 @@ class Backend:
         default 0. start: the position of the images that are not at their stop, where the caller knows it: a GPU then
         need not be waited for. intervals [B, max(stops), 2] int32 on the images' device, IN PLACE: of each byte that is
         run, where its interval starts and how wide it is (kernels/codec), by the parameters that `advance` would
-        compute. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0. `state` is moved to
-        `stops` IN PLACE.
+        compute. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0. `state` is moved
+        to `stops` IN PLACE.
         """
         raise NotImplementedError
 

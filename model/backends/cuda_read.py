@@ -17,7 +17,7 @@ from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.pending import to_device
-from scanline.model.backends.slots import WEIGHING, SlotPool
+from scanline.model.backends.slots import DECODER, WEIGHING, SlotPool
 from scanline.model.state import State
 
 
@@ -185,4 +185,6 @@ def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
         partner=numbers[1],
         guidance=torch.ones(count, device=device),
         **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
+        code=torch.zeros(count, 0, dtype=torch.uint8, device=device),
+        **dict.fromkeys(DECODER, torch.zeros(count, dtype=torch.int64, device=device)),
     )

@@ -52,15 +52,18 @@ int main(int, char** arguments) {
     const int64_t bytes = N - shape.first;
     for (const bool reading : {true, false}) {
         std::vector<float> s(s_size), z(z_size), parameters(count * bytes / shape.step_bytes * P);
+        std::vector<uint32_t> intervals(2 * count * bytes);
         std::vector<int64_t> position(count, shape.first);
         std::vector<double> bits(count), known_bits(count), read_bits(count * bytes);
         const Slots slots{count,        s.data(),    z.data(),    position.data(), images.data(),
                           known.data(), bits.data(), seed.data(), index.data(),    temperature.data(),
                           label.data(), known_bits.data(), partner.data(), guidance.data()};
         if (reading) {
-            scanline_read(network, &slots, shape.first, N, read_bits.data(), parameters.data());
+            scanline_read(network, &slots, shape.first, N, read_bits.data(), parameters.data(),
+                          intervals.data());
             write(read_bits);
             write(parameters);
+            write(intervals);
         } else {
             std::vector<int64_t> chosen(slots.count);
             std::iota(chosen.begin(), chosen.end(), 0);
