@@ -10,6 +10,7 @@ Bits, logarithms to the base 2, have the unit 1 / BIT; bytes 2^-12.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -31,6 +32,7 @@ LEAST_SCALE = 105  # 0.0001 in units of 2^-20: PixelLogistics, "elu"
 
 # Returns where the intervals of a byte's values [...] begin, int64 [...], for values from 0 to 256.
 Starts = Callable[[torch.Tensor], torch.Tensor]
+Table = Callable[[], tuple[int, ...]]
 Choose = Callable[[Starts], torch.Tensor]  # returns the values int64 [...] of the byte that has these intervals
 
 
@@ -199,32 +201,37 @@ def whole(parameters: torch.Tensor, factor: int) -> torch.Tensor:
 def exp2(bits: torch.Tensor) -> torch.Tensor:
     """Return 2^(-bits / BIT) ONE for bits of at least 0."""
     fraction = (bits & BIT - 1) << 8
-    return _between(exp2_table(), fraction >> 16, fraction & 0xFFFF, 16) >> (bits >> 16).clamp(max=31)
+    return _between(exp2_table, fraction >> 16, fraction & 0xFFFF, 16) >> (bits >> 16).clamp(max=31)
 
 
 def log2(number: torch.Tensor) -> torch.Tensor:
     """Return log2(number) BIT for numbers from 1 to 2 ONE - 1."""
     places = torch.frexp(number.double()).exponent.long() - 1
     fraction = (number << 30 - places) - ONE
-    return (places << 16) + _between(log2_table(), fraction >> 22, (fraction & (1 << 22) - 1) >> 6, 16)
+    return (places << 16) + _between(log2_table, fraction >> 22, (fraction & (1 << 22) - 1) >> 6, 16)
 
 
 def log2_sigmoid(bits: torch.Tensor) -> torch.Tensor:
     """Return log2(1 / (1 + 2^(-bits / BIT))) BIT."""
     power = exp2(bits.abs())
     index = (power >> 22).clamp(max=255)
-    return bits.clamp(max=0) - _between(log2_table(), index, (power - (index << 22)) >> 6, 16)
+    return bits.clamp(max=0) - _between(log2_table, index, (power - (index << 22)) >> 6, 16)
 
 
 def sigmoid(bits: torch.Tensor) -> torch.Tensor:
     """Return SURE / (1 + 2^(-bits / BIT))."""
     away = bits.abs().clamp(max=SIGMOID_BITS * BIT - 1)
-    tail = _between(sigmoid_table(), away >> 10, away & 1023, 10)
+    tail = _between(sigmoid_table, away >> 10, away & 1023, 10)
     return torch.where(bits < 0, tail, SURE - tail)
 
 
-def _between(table: tuple[int, ...], index: torch.Tensor, fraction: torch.Tensor, places: int) -> torch.Tensor:
+@cache
+def _entries(table: Table, device: torch.device) -> torch.Tensor:
+    return torch.tensor(table(), device=device)
+
+
+def _between(table: Table, index: torch.Tensor, fraction: torch.Tensor, places: int) -> torch.Tensor:
     """Return the value of a table at index + fraction / 2^places."""
-    entries = torch.tensor(table, device=index.device)
+    entries = _entries(table, index.device)
     first = entries[index]
     return first + ((entries[index + 1] - first) * fraction >> places)

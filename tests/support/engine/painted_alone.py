@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scanline.kernels.codec.coder import encode
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer
@@ -21,7 +22,19 @@ class PaintedAlone:
     def __init__(self, model: Transformer, known: Sequence[bytes], particles: int = 1) -> None:
         self.generator = Generator(model, particles, threads=1)
         self.images: dict[tuple[object, ...], bytes] = {}
+        self.intervals = {image: self._intervals(np.frombuffer(image, np.uint8)) for image in known}
         self.bits = {image: self.generator.score(np.frombuffer(image, np.uint8)[None])[0].tobytes() for image in known}
+
+    def _intervals(self, image: np.ndarray) -> list[tuple[int, int]]:
+        reading = self.generator.start_reading(image[None], [len(image)], coded=True)
+        self.generator.read(reading).wait()
+        intervals = reading.intervals_of(0)
+        assert intervals is not None
+        return [(start, width) for start, width in intervals.tolist()]
+
+    def code(self, images: Sequence[bytes]) -> bytes:
+        """The code of some of the known images, one after the other."""
+        return encode(itertools.chain.from_iterable(self.intervals[image] for image in images))
 
     def alone(self, paint: GenerateRequest, index: int) -> bytes:
         """The bytes of an image of a request."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.codec import coder
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CATEGORICAL, Arrays, Case
 
@@ -77,7 +78,21 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
     slots["temperature"] = sprinkle(slots["temperature"], random, share)
     if shape.classes and random.random() < 0.5:
         _guide(slots, random, share)
+    if random.random() < 0.3:
+        _encode(slots, random)
     return slots
+
+
+def _encode(slots: Arrays, random: Random) -> None:
+    """Give codes of random bytes to some of the slots that are not guided, IN PLACE."""
+    count, width = len(slots["label"]), int(random.integers(0, 40))
+    chosen = torch.from_numpy(random.random(count) < 0.5) & (slots["partner"] == 0)
+    range_ = torch.from_numpy(random.integers(coder.LEAST, coder.WHOLE + 1, count))
+    slots["code"] = torch.from_numpy(random.integers(0, 256, (count, width), np.uint8))
+    slots["code_at"] = torch.from_numpy(random.integers(0, width + 3, count))
+    slots["code_value"] = torch.from_numpy(random.integers(0, range_.numpy()))
+    slots["code_range"] = range_ * chosen
+    slots["known"][chosen] = 0
 
 
 def _guide(slots: Arrays, random: Random, share: float) -> None:
@@ -118,9 +133,11 @@ class Call:
         bits = torch.zeros(count, stop - shape.first, dtype=torch.float64)
         parameters = torch.zeros(count, bits.shape[1] // shape.step_bytes, shape.parameters)
         network = cpu_kernels.Network(shape, self.tensors, self.case.weights, threads, self.isa)
-        network.read(slots, shape.first, stop, bits, parameters)
+        intervals = torch.zeros(*bits.shape, 2, dtype=torch.int32)
+        network.read(slots, shape.first, stop, bits, parameters, intervals)
         network.close()
-        return {name: tensor.numpy() for name, tensor in (slots | {"bits": bits, "parameters": parameters}).items()}
+        written = {"bits": bits, "parameters": parameters, "intervals": intervals}
+        return {name: tensor.numpy() for name, tensor in (slots | written).items()}
 
 
 def random_call(random: Random, odd: bool) -> Call:
