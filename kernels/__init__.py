@@ -1,9 +1,9 @@
 """The arithmetic of linear transformers: functions on tensors, each folder an operator with its reference.
 
 attention/ and step/ are the recurrence, window/ is what a step reads of an image, categorical/ and pixel_logistics/ are
-what it may predict. Each has a `reference.py`, which is plain and never optimised. The kernels in
-triton/ compute what torch's own operations do, and cpu/ is the whole step of a CPU. Images are bytes in raster order;
-nothing here knows a configuration, a checkpoint or a request.
+what it may predict; codec/ makes whole numbers of that, by which images are coded. Each has a `reference.py`, which is
+plain and never optimised. The kernels in triton/ compute what torch's own operations do, and cpu/ is the whole step of
+a CPU. Images are bytes in raster order; nothing here knows a configuration, a checkpoint or a request.
 
 Letters: B batch, N sequence length, H heads, C key and query width (feature dimension), M value width, K mixture
 components, S slots; s and z are the recurrent state of "Transformers are RNNs" (Katharopoulos et al., ICML 2020).
