@@ -5,12 +5,13 @@ uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.code_file import check_images_a_code
+from scanline.model.formats.code_file import read as read_codes
 from scanline.model.formats.model_dir import model_name, read_cleaning, read_defaults, read_typicality
 from scanline.model.images import pictures, saving
 from scanline.model.images.cleaning import Clean, Cleaned, Cleaning, read
@@ -42,6 +45,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.progress import Progress, reporting
+from scanline.model.sampling import coding
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Pixels
 from scanline.model.sampling.offline import loaded_engine, paint_request, run
@@ -103,6 +107,12 @@ class Images:
         images, 1 to 16.
         """
         saving.save_images(self.array, Path(path), film=requested(film, frames, seconds, scale), known=self.known)
+
+
+class _How(TypedDict):
+    threads: int | None
+    precision: str
+    backend: str
 
 
 @dataclass(frozen=True)
@@ -277,6 +287,46 @@ class Model:
             given = cleaned.images, self.typicality, cleaned.noisy, cleaned.tolerances
             return classify(generator, *given, report if progress else None)
 
+    def compress(
+        self,
+        images: Pictures,
+        *,
+        class_name: str | Sequence[str | None] | None = None,
+        images_a_code: int | None = None,
+        progress: Progress = False,
+    ) -> bytes:
+        """Return a file of lossless codes of images, one or many, at the bits that `score` gives them (docs/codec.md).
+
+        images: see `score`. class_name: of all images, or a list with that of each, None where it is not known; an
+        image is encoded under its class where that is shorter. images_a_code: how many follow each other in a code, by
+        default as many as make it about 8 KB; 1 is for access to each by itself. progress: see `sample`.
+        """
+        given = read_images(images, self.config)
+        rows = given.reshape(len(given), -1)
+        names = [class_name] * len(rows) if class_name is None or isinstance(class_name, str) else list(class_name)
+        if len(names) != len(rows):
+            reason = f"class_name names {len(names)} classes for {len(rows)} images; give one, or one for each."
+            raise InvalidInput(reason, "class_name")
+        check_images_a_code(images_a_code)
+        labels = [label_of_class(self.config, name) for name in names]
+        total = given.size * (2 if any(labels) else 1)
+        with reporting(progress, "encoding", total) as report:
+            file = coding.compress(self.network, rows, labels, images_a_code, **self._how(), progress=report)
+        return file.to_bytes()
+
+    def decompress(self, data: bytes, *, images: Iterable[int] | None = None, progress: Progress = False) -> np.ndarray:
+        """Return the images, uint8 [n, H, W] or [n, H, W, 3], of a file that this model made at the same precision, on
+        any processor (docs/codec.md). images: which ones, from 0; all by default. progress: see `sample`.
+
+        ValueError where the file is damaged or of another model, or an image is not what was encoded.
+        """
+        file = read_codes(bytes(data), "data")
+        wanted = None if images is None else file.checked_images(images)
+        count = file.count if wanted is None else len(file.decoded(wanted))
+        with reporting(progress, "decoding", count * file.image_bytes) as report:
+            found = coding.decompress(self.network, file, wanted, "data", **self._how(), progress=report)
+        return found.reshape(-1, *self.config.image_shape)
+
     def stream(
         self,
         n: int = 1,
@@ -317,6 +367,10 @@ class Model:
         """Return checked images as a call with this `clean` has them read."""
         given = read_images(images, self.config)
         return read(given.reshape(len(given), -1), self.config, self.cleaning, clean)
+
+    def _how(self) -> "_How":
+        """Return how the network is run."""
+        return {"threads": self.threads, "precision": self.precision, "backend": self.backend}
 
     def _generator(self) -> closing[Generator]:
         """Return a generator that reads images, to be closed at the end of a with statement."""

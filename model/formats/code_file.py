@@ -14,15 +14,17 @@ bytes of pixels, zeros at its end where it is shorter: what a file claims is bou
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from numbers import Integral
 from zlib import crc32
 
 import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.kernels.codec.coder import PRECISION, TOTAL, Decoder, encode
+from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import Codes
 
@@ -32,6 +34,8 @@ MEDIA_TYPE = "application/x-scanline-code"
 SUFFIX = ".scan"
 ALONE = 32  # images of a block, where each has its own code
 PIXELS_A_BYTE = 1 << 18  # bytes of pixels to a byte of a code at most; of the highest probability they cost 5.7 bits
+MOST_IMAGES = 1 << 22  # of a file; each takes some memory where all are decoded
+MOST_A_CODE = 1 << 16
 CODE_BYTES = 8192  # of a code by default, about
 BUCKETS = 32  # that a length's first bits are divided into
 SEEN, MOST_SEEN = 8, 1 << 14  # weight of a length in its bucket; of all, then they are halved
@@ -39,9 +43,16 @@ PRECISION_NAME = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 DIGEST_BYTES = 16
 
 
+def check_images_a_code(number: int | None) -> None:
+    """Raise InvalidInput unless it is None or from 1 to 65,536."""
+    if number is not None and (not isinstance(number, Integral) or not 1 <= number <= MOST_A_CODE):
+        reason = f"images_a_code must be a whole number from 1 to {MOST_A_CODE:,}, not {number!r}."
+        raise InvalidInput(reason, "images_a_code")
+
+
 def images_a_code(bits: float) -> int:
     """Return into how many images a code is divided by default, where one costs so many bits."""
-    return max(1, min(round(8 * CODE_BYTES / max(bits, 1.0)), 1 << 16))
+    return max(1, min(round(8 * CODE_BYTES / max(bits, 1.0)), MOST_A_CODE))
 
 
 @dataclass(frozen=True)
@@ -68,11 +79,36 @@ class CodeFile:
         """The images that a checksum is of, the last one of those that are left."""
         return _block(self.codes.length)
 
+    def checked_images(self, wanted: Iterable[int]) -> list[int]:
+        """Return the numbers of images; InvalidInput where there are none, or one is not in the file."""
+        numbers = list(wanted)
+        for number in numbers:
+            if not isinstance(number, Integral) or not 0 <= number < self.count:
+                raise InvalidInput(f"images must be from 0 to {self.count - 1}, not {number!r}.", "images")
+        if not numbers:
+            raise InvalidInput("images names no image.", "images")
+        return numbers
+
     def decoded(self, wanted: Collection[int]) -> tuple[int, ...]:
         """Return the images of the blocks that hold the `wanted` ones, in order: those to decode."""
         blocks = sorted({index // self.block for index in wanted})
         ends = ((block * self.block, min((block + 1) * self.block, self.count)) for block in blocks)
         return tuple(index for first, end in ends for index in range(first, end))
+
+    def check_model(self, coding: str, precision: str, config: ModelConfig, param: str = "file") -> None:
+        """Raise InvalidInput unless a model of this `coding`, run in this precision, is the one that encoded."""
+        if self.coding != coding:
+            reason = (
+                f"{param} was encoded by another model or kind of device: its coding is {self.coding}, here {coding}."
+            )
+            if self.precision != precision:
+                reason = f"{param} was encoded at precision {self.precision}; this model is loaded at {precision}."
+            raise InvalidInput(reason, param, "other_model")
+        labels = 1 + len(config.classes)
+        is_of_model = self.height == config.height and self.width == config.width and self.channels == config.channels
+        if not is_of_model or (self.codes.labelled and self.labels != labels):
+            reason = f"{param} contradicts itself: its images are not of the model that it names."
+            raise InvalidInput(reason, param, "invalid_code")
 
     def check(self, indices: Sequence[int], images: np.ndarray, param: str = "file") -> None:
         """Raise InvalidInput where the images [n, N] uint8 that were decoded from whole blocks are not those that were
@@ -121,7 +157,7 @@ def code_file(
     return CodeFile(coding, precision, *shape, len(images), codes, checksums, labels)
 
 
-def read(data: bytes, param: str = "file", most: int | None = None) -> CodeFile:
+def read(data: bytes, param: str = "file", most: int = MOST_IMAGES) -> CodeFile:
     """Return what is in a file; InvalidInput, whose sentence begins with `param`, where it is none or is damaged, or
     holds more than `most` images. Nothing is allocated that is larger than a few times the file."""
     rest = _Reader(data, param, f"{param} is cut short.")
@@ -140,7 +176,7 @@ def read(data: bytes, param: str = "file", most: int | None = None) -> CodeFile:
     return _contents(rest, most)
 
 
-def _contents(rest: "_Reader", most: int | None) -> CodeFile:
+def _contents(rest: "_Reader", most: int) -> CodeFile:
     """Return what follows the checksum of a file."""
     coding = rest.take(DIGEST_BYTES).hex()
     precision = rest.take(rest.take(1)[0]).decode("latin1")
@@ -149,7 +185,7 @@ def _contents(rest: "_Reader", most: int | None) -> CodeFile:
     rest.check(PRECISION_NAME.fullmatch(precision) is not None and 1 <= bytes_ <= LARGEST_IMAGE)
     # A code has at least a byte, a checksum two: both are bounded by the file before anything is made of them.
     rest.check(count >= 1 and length >= 1 and labels >= 1 and -(-count // length) <= rest.left)
-    if most is not None and count > most:
+    if count > most:
         reason = f"{rest.param} holds {count:,} images; at most {most:,} are decoded at once."
         raise InvalidInput(reason, rest.param, "too_many_images")
     block = _block(length)

@@ -14,7 +14,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Request
 
 Progress = Callable[[int], None]  # called with the bytes painted so far, known ones included
 
@@ -122,7 +122,7 @@ def loaded_engine(
         generator.close()
 
 
-def run(engine: Engine, *requests: GenerateRequest) -> Iterator[list[Event]]:
+def run(engine: Engine, *requests: Request) -> Iterator[list[Event]]:
     """Yield the events of each tick until the engine is idle; RuntimeError where it fails on a request."""
     for request in requests:
         engine.accept(request)

@@ -106,7 +106,7 @@ def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> Non
         lying = honest[:-2] + leb128(count) + leb128(length)
         data = with_checksum(rest_of(file.to_bytes()).replace(honest, lying))
         tracemalloc.start()
-        with pytest.raises(InvalidInput, match="file contradicts itself"):
+        with pytest.raises(InvalidInput, match=r"file (contradicts itself|holds 4,6)"):
             read(data)
         assert tracemalloc.get_traced_memory()[1] < 100_000
         tracemalloc.stop()
