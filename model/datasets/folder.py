@@ -69,7 +69,7 @@ def load(
     """
     accepted: list[Path] = []
     refused: list[Refused] = []
-    files = [folder] if folder.is_file() else list(_files(folder, refused))
+    files = [folder] if folder.is_file() else list(files_below(folder, refused))
     if not files and not refused:
         raise DataError(f"{folder} holds no files")
     total = sum(parquet.rows_of(path) if path.suffix == parquet.SUFFIX else 1 for path in files)
@@ -147,7 +147,7 @@ def passed_over(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX"
 
 
-def _files(folder: Path, refused: list[Refused]) -> Iterator[Path]:
+def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
     """Yield the files below a folder, in the order of their names; links to folders are followed, each folder once.
 
     Folders that cannot be listed, and links to one that is read elsewhere, are added to `refused`.

@@ -22,19 +22,24 @@ MAGIC_OF_LABELS = 0x00000801  # one dimension
 
 def load(directory: Path, split: str) -> np.ndarray:
     """Return the images [60000 or 10000, 784] uint8, or as many as the file's header announces."""
-    path, data = read(directory, FILES[split][0])
+    return images(*read(directory, FILES[split][0]), (28, 28)).reshape(-1, 784)
+
+
+def images(path: Path, data: bytes, size: tuple[int, int] | None = None) -> np.ndarray:
+    """Return the images [n, H, W] uint8 of an IDX file, of which these are the bytes; of H, W = `size`, or of any."""
     if len(data) < 16:
         raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")
     magic, count, height, width = struct.unpack(">IIII", data[:16])
     if magic != MAGIC:
         raise DataError(f"{path} is not an IDX file of images: it begins with {data[:4].hex()}, not {MAGIC:08x}")
-    if (height, width) != (28, 28):
-        raise DataError(f"{path} holds images of {height} x {width}, not 28 x 28")
-    if not count:
+    if size not in (None, (height, width)):
+        raise DataError(f"{path} holds images of {height} x {width}, not {' x '.join(map(str, size or ()))}")
+    total = count * height * width
+    if not total:
         raise DataError(f"{path} holds no images")
-    if len(data) != 16 + count * 784:
-        raise DataError(f"{path} holds {len(data) - 16} bytes of pixels, not the {count * 784} of its {count} images")
-    return np.frombuffer(data, np.uint8, offset=16).reshape(count, 784)
+    if len(data) != 16 + total:
+        raise DataError(f"{path} holds {len(data) - 16} bytes of pixels, not the {total} of its {count} images")
+    return np.frombuffer(data, np.uint8, offset=16).reshape(count, height, width)
 
 
 def labels(directory: Path, split: str) -> np.ndarray:

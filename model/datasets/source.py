@@ -70,7 +70,7 @@ def open_data(
         images, refused, is_test = pictures.images, pictures.refused, pictures.is_test
         shape = (pictures.height, pictures.width, pictures.channels)
     elif path.suffix.lower() == ".npy":
-        mapped = _mapped_array(path)
+        mapped = mapped_array(path)
         if classes:
             raise DataError(
                 f"{path} has no labels; classes are those of MNIST, of CIFAR-10 or of a folder whose subfolders are"
@@ -88,7 +88,7 @@ def open_data(
     return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
 
 
-def _mapped_array(path: Path) -> np.ndarray:
+def mapped_array(path: Path) -> np.ndarray:
     """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3] (RGB), mapped into memory, not read."""
     try:
         images = np.lib.format.open_memmap(path, mode="r")

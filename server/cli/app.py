@@ -9,6 +9,8 @@ from scanline.server.cli.commands import (
     bench,
     classify,
     complete,
+    compress,
+    decompress,
     evaluate,
     export,
     import_,
@@ -41,6 +43,8 @@ def options(
 
 for command in (serve.serve, sample.sample, complete.complete, score.score, classify.classify):
     app.command()(command)
+app.command()(compress.compress)
+app.command()(decompress.decompress)
 app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command("models")(models.list_models)

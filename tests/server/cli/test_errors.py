@@ -55,6 +55,9 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "every class without classes": ("sample --each-class", "This model knows no classes; leave --each-class out."),
     "classifying without classes": ("classify grey.png", "This model knows no classes and cannot classify."),
     "an unknown class": ("sample --model shapes --class cat", "class must be one of circle, square, star, not 'cat'."),
+    "a class and classes": ("compress pictures --class star --classes", "--class and --classes exclude each other"),
+    "a part of MNIST that is none": ("compress pictures --split all", "--split must be test or train, not 'all'"),
+    "no code": ("decompress grey.png", "grey.png is not a file of Scanline's codes."),
     "one class and every class": (
         "sample --model shapes --class star --each-class",
         "--class and --each-class exclude each other",
@@ -169,7 +172,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
 def test_a_wrong_command_is_refused_in_one_sentence(folder: Path, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     command, said = CASES[label]
     monkeypatch.chdir(folder)
-    paints = command.split()[0] in ("sample", "complete", "score", "classify") and "--model" not in command
+    paints = command.split()[0] in ("sample", "complete", "score", "classify", "compress") and "--model" not in command
     assert said in refused(*command.split(), *(("--model", "grey") if paints else ()))
 
 

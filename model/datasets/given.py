@@ -1,0 +1,121 @@
+"""What `scanline compress` is given, byte by byte, and its classes: picture files, a folder of them, an array, an
+IDX file, MNIST or CIFAR-10.
+
+A picture that the model's images cannot hold without a loss, as one with colours for a grey model, is refused.
+"""
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from scanline.model import datasets
+from scanline.model.config import ModelConfig
+from scanline.model.datasets import mnist
+from scanline.model.datasets.files import DataError
+from scanline.model.datasets.folder import Refused, files_below, printable
+from scanline.model.datasets.source import mapped_array
+from scanline.model.images.pictures import open_picture
+from scanline.model.inputs import InvalidInput
+
+EIGHT_BITS = ("1", "L", "P", "LA", "PA", "RGB", "RGBA")
+SPLITS = ("test", "train")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Images in the order of their names or of their file."""
+
+    images: np.ndarray  # [n, N] uint8
+    classes: tuple[str, ...] = ()  # the name of each one's class, where asked for
+    refused: tuple[Refused, ...] = ()  # files of a folder that are no pictures
+
+
+def open_given(paths: Sequence[Path], config: ModelConfig, *, split: str = "test", classes: bool = False) -> Given:
+    """Return the images at `paths`; DataError or InvalidInput with one sentence where they are not of the model's
+    size, or would change. split: of MNIST or CIFAR-10. classes: with the names of their classes."""
+    path = paths[0]
+    if len(paths) > 1 or (path.suffix.lower() != ".npy" and path.is_file() and not _is_idx(path)):
+        if classes:
+            raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
+        return Given(np.stack([_pixels(each, config, str(each)) for each in paths]))
+    name = next((name for name in datasets.DATASETS if path.is_dir() and datasets.is_in(name, path)), None)
+    if name is not None:
+        return _published(name, path, config, split, classes)
+    if path.is_dir():
+        return _folder(path, config, classes)
+    if classes:
+        raise DataError(f"{path} has no classes; MNIST, CIFAR-10 and a folder of subfolders have")
+    images = mapped_array(path) if path.suffix.lower() == ".npy" else mnist.images(path, _unpacked(path))
+    return Given(_of_model(images, path, config))
+
+
+def _published(name: str, path: Path, config: ModelConfig, split: str, classes: bool) -> Given:
+    images = datasets.load(name, path, split)
+    given = _of_model(images.reshape(-1, *datasets.SHAPES[name]), path, config)
+    if not classes:
+        return Given(given)
+    labels = datasets.labels(name, path, split, images)
+    return Given(given, tuple(datasets.CLASSES[name][label] for label in labels))
+
+
+def _folder(path: Path, config: ModelConfig, classes: bool) -> Given:
+    refused: list[Refused] = []
+    images: list[np.ndarray] = []
+    names: list[str] = []
+    for file in files_below(path, refused):
+        relative = file.relative_to(path)
+        try:
+            images.append(_pixels(file, config, str(file)))
+        except InvalidInput as error:
+            if error.code != "invalid_image":
+                raise
+            refused.append(Refused(printable(relative), "it is no PNG, WebP, JPEG or BMP picture"))
+            continue
+        if classes and len(relative.parts) < 2:
+            raise DataError(f"{printable(relative)} is in no subfolder of {path}, so it has no class")
+        names.append(relative.parts[0])
+    if not images:
+        raise DataError(f"{path} holds no picture that can be read")
+    return Given(np.stack(images), tuple(names) if classes else (), tuple(refused))
+
+
+def _pixels(path: Path, config: ModelConfig, param: str) -> np.ndarray:
+    """Return the bytes [N] uint8 of a picture file."""
+    picture = open_picture(path.read_bytes(), config, param)
+    if picture.mode not in EIGHT_BITS:
+        raise InvalidInput(f"{param} has pixels of mode {picture.mode}, which do not fit 8 bits.", param)
+    if picture.has_transparency_data and np.asarray(picture.convert("RGBA"))[..., 3].min() < 255:
+        raise InvalidInput(f"{param} has transparent pixels, which would be lost.", param)
+    colours = np.asarray(picture.convert("RGB"))
+    if config.channels == 3:
+        return colours.reshape(-1)
+    if (colours != colours[..., :1]).any():
+        raise InvalidInput(f"{param} has colours, and the model's images are grey.", param)
+    return colours[..., 0].reshape(-1)
+
+
+def _of_model(images: np.ndarray, path: Path, config: ModelConfig) -> np.ndarray:
+    """Return images [n, H, W] or [n, H, W, C] as [n, N]; DataError where they are not of the model's shape."""
+    if images.reshape(*images.shape[:3], -1).shape[1:] != (config.height, config.width, config.channels):
+        kinds = {1: "grey", 3: "colour"}
+        given = 1 if images.ndim == 3 else images.shape[3]
+        found = f"{images.shape[2]}x{images.shape[1]} {kinds.get(given, given)}"
+        raise DataError(f"{path} holds images of {found}; the model needs {config.size} {kinds[config.channels]}")
+    return images.reshape(len(images), -1)
+
+
+def _is_idx(path: Path) -> bool:
+    with path.open("rb") as file:
+        begin = file.read(4)
+    return begin == mnist.MAGIC.to_bytes(4) or (begin.startswith(b"\x1f\x8b") and "ubyte" in path.name)
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError(f"{path} is truncated or not a gzip file") from None

@@ -1,0 +1,92 @@
+"""scanline compress: pictures to a file of lossless codes."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scanline.model import zoo
+from scanline.model.device import AUTO
+from scanline.model.formats.code_file import MOST_A_CODE, SUFFIX, check_images_a_code
+from scanline.model.precision import DEFAULT
+from scanline.server.cli import options
+from scanline.server.cli.progress import add_stage, progress_bar
+
+COMPARED = 500  # pictures that are also written as PNG and WebP
+
+
+def compress(
+    pictures: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Pictures of the model's image size, a folder of them, a .npy array, an IDX file, or a folder with the"
+            " files of MNIST or CIFAR-10."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help=f"Output: a {SUFFIX} file.")] = Path(f"images{SUFFIX}"),
+    class_name: options.Class = None,
+    classes: Annotated[
+        bool,
+        typer.Option(
+            "--classes",
+            help="Each picture has the class of its label in MNIST or CIFAR-10, or of its subfolder's name.",
+        ),
+    ] = False,
+    split: Annotated[str, typer.Option(help="Images of MNIST or CIFAR-10: test or train.")] = "test",
+    images_a_code: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Images that follow each other in a code, 1 to {MOST_A_CODE:,}; 1 is for access to each by itself.",
+            show_default="as many as make about 8 KB",
+        ),
+    ] = None,
+    model: options.Model = zoo.DEFAULT,
+    device: options.Device = "auto",
+    precision: options.Precision = DEFAULT,
+    backend: options.Backend = AUTO,
+    as_json: options.Json = False,
+) -> None:
+    """Compress pictures without loss, to the bits of their likelihood. An image is coded under its class where that is
+    shorter."""
+    directory = zoo.find(model)
+    check_images_a_code(images_a_code)
+    if classes and class_name is not None:
+        raise ValueError("--class and --classes exclude each other; give one of them")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"{out}: there is no directory {out.parent}")
+    from scanline.model.atomic import write_atomically
+    from scanline.model.class_names import label_of_class
+    from scanline.model.datasets.given import SPLITS, open_given
+    from scanline.model.device import resolve_backend
+    from scanline.model.formats.checkpoint import load_model
+    from scanline.model.images import file_sizes
+    from scanline.model.sampling import coding
+
+    if split not in SPLITS:
+        raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
+    on, backends = resolve_backend(device, backend)
+    network = load_model(directory, on)
+    config = network.config
+    given = open_given(pictures, config, split=split, classes=classes)
+    for refused in given.refused:
+        print(f"not encoded: {refused}", file=sys.stderr)
+    label_of = {name: label_of_class(config, name) for name in dict.fromkeys((*given.classes, class_name))}
+    labels = [label_of[name] for name in given.classes or [class_name] * len(given.images)]
+    with progress_bar() as bar:
+        report = add_stage(bar, "encoding", given.images.size * (2 if any(labels) else 1), "bytes")
+        what = network, given.images, labels, images_a_code
+        file = coding.compress(*what, precision=precision, backend=backends, progress=report)
+    data = file.to_bytes()
+    write_atomically(out, lambda path: path.write_bytes(data))
+    others = file_sizes.bits_per_dim(given.images.reshape(-1, *config.image_shape), COMPARED)
+    dims = 8 / given.images.size
+    summary = {"out": str(out), "n": len(given.images), "bytes": len(data), "bits_per_dim": dims * len(data)}
+    if as_json:
+        print(json.dumps(summary | {f"{name.lower()}_bits_per_dim": value for name, value in others.items()}))
+        return
+    beside = ", ".join(f"{name} {value:.3f}" for name, value in others.items())
+    if len(given.images) > COMPARED:
+        beside += f" for {COMPARED} of them"
+    print(f"{len(given.images)} images in {out}, {len(data):,} bytes, {dims * len(data):.3f} bits/dim; {beside}")

@@ -1,0 +1,80 @@
+"""scanline decompress: the pictures of a file of codes."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scanline.model import zoo
+from scanline.model.device import AUTO
+from scanline.server.cli import options
+from scanline.server.cli.progress import add_stage, progress_bar
+
+
+def decompress(
+    file: Annotated[Path, typer.Argument(help="A file of `scanline compress`.")],
+    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Output: a .png or .webp picture or sheet, a .gif film, a .npy array, or a folder."
+        ),
+    ] = Path("images"),
+    images: Annotated[
+        list[str] | None,
+        typer.Option(help="Which images, from 0: numbers and ranges, as 3 17-20.", show_default="all"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help=options.MODEL_HELP, show_default="a shipped one of the images' size")
+    ] = None,
+    device: options.Device = "auto",
+    backend: options.Backend = AUTO,
+    as_json: options.Json = False,
+) -> None:
+    """Decompress pictures to what they were, byte for byte, with the model that compressed them, on any processor."""
+    if more and not images:
+        raise ValueError(f"{more[0]}: give one file; which images it is about is for --images")
+    from scanline.model.device import resolve_backend
+    from scanline.model.formats.checkpoint import load_model
+    from scanline.model.formats.code_file import read
+    from scanline.model.formats.model_dir import load_config
+    from scanline.model.images.saving import check_out, save_images
+    from scanline.model.sampling import coding
+
+    shown_film = check_out(out)
+    codes = read(file.read_bytes(), str(file))
+    wanted = _numbers([*images, *(more or ())], codes.count) if images else None
+    size = codes.height, codes.width, codes.channels
+    if model is None:
+        configs = {name: load_config(zoo.find(name)) for name in zoo.names()}
+        sizes = {name: (config.height, config.width, config.channels) for name, config in configs.items()}
+        model = next((name for name in sizes if sizes[name] == size), None)
+    if model is None:
+        raise ValueError(f"{file} is of no shipped model; give --model")
+    on, backends = resolve_backend(device, backend)
+    network = load_model(zoo.find(model), on)
+    with progress_bar() as bar:
+        count = codes.count if wanted is None else len(codes.decoded(wanted))
+        report = add_stage(bar, "decoding", count * codes.image_bytes, "bytes")
+        what = network, codes, wanted, str(file)
+        found = coding.decompress(*what, precision=codes.precision, backend=backends, progress=report)
+    save_images(found.reshape(-1, *network.config.image_shape), out, film=shown_film)
+    if as_json:
+        print(json.dumps({"out": str(out), "n": len(found), "model": model}))
+    else:
+        print(f"{len(found)} images in {out}")
+
+
+def _numbers(texts: list[str], count: int) -> list[int]:
+    """Return the numbers of images that are named as `3`, `17-20` or several with commas; ValueError otherwise."""
+    numbers: list[int] = []
+    for part in ",".join(texts).replace(" ", ",").split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise ValueError(f"--images must be numbers and ranges, as 3 17-20, not {part!r}")
+        end = int(last if dash else first)
+        if int(first) > end or end >= count:
+            raise ValueError(f"--images {part}: the file has the images 0 to {count - 1}")
+        numbers += range(int(first), end + 1)
+    return numbers

@@ -1,0 +1,74 @@
+"""scanline compress and decompress: pictures to a file of codes and back, byte for byte."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scanline.model.formats.code_file import read
+from tests.support import shapes
+from tests.support.commands import done, refused, scanline
+from tests.support.pictures import encode, noise
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """7 x 5 grey pixels, of the classes circle, square and star."""
+    return shapes.save(tmp_path_factory.mktemp("models") / "shapes")
+
+
+def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
+    images = noise(4, 7, 5)
+    for index, (kind, image) in enumerate(zip(("star", "star", "circle", "square"), images, strict=True)):
+        (tmp_path / "in" / kind).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / kind / f"{index}.png").write_bytes(encode(image))
+    (tmp_path / "in" / "star" / "notes.txt").write_text("?")
+    file = tmp_path / "images.scan"
+    ran = scanline("compress", tmp_path / "in", "--classes", "--model", model, "-o", file)
+    assert (ran.status, ran.err) == (0, "not encoded: star/notes.txt: it is no PNG, WebP, JPEG or BMP picture\n")
+    size = len(file.read_bytes())
+    assert ran.out.startswith(f"4 images in {file}, {size:,} bytes, {8 * size / images.size:.3f} bits/dim; PNG ")
+    done("decompress", file, "--model", model, "-o", tmp_path / "out")
+    found = [np.asarray(Image.open(tmp_path / "out" / f"{index}.png")) for index in range(4)]
+    np.testing.assert_array_equal(found, images[[2, 3, 0, 1]])  # by name
+
+
+@pytest.mark.parametrize("kind", ["npy", "idx", "png"])
+def test_some_images_of_an_array_an_idx_file_or_pictures(model: Path, tmp_path: Path, kind: str) -> None:
+    images, given = noise(6, 7, 5), [tmp_path / f"images.{kind}"]
+    if kind == "npy":
+        np.save(given[0], images)
+    elif kind == "idx":
+        given[0].write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 5]) + images.tobytes())
+    else:
+        given = [tmp_path / f"{index}.png" for index in range(6)]
+        for path, image in zip(given, images, strict=True):
+            path.write_bytes(encode(np.stack([image] * 3, axis=-1)))
+    file, out = tmp_path / "images.scan", tmp_path / "out.npy"
+    row = json.loads(done("compress", *given, "--model", model, "--images-a-code", 1, "-o", file, "--json"))
+    assert read(file.read_bytes()).codes.length == 1
+    assert (row["n"], row["bytes"]) == (6, len(file.read_bytes()))
+    assert row["webp_bits_per_dim"] > 0
+    done("decompress", file, "--model", model, "-o", out, "--images", 3, "0-1")
+    np.testing.assert_array_equal(np.load(out), images[[3, 0, 1]])
+
+
+def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Path) -> None:
+    file, picture = tmp_path / "images.scan", tmp_path / "a.png"
+    for image, said in (
+        (noise(7, 5, 3), "a.png has colours, and the model's images are grey."),
+        (noise(7, 5, 2), "a.png has transparent pixels, which would be lost."),
+        (noise(3, 3), "a.png is 3x3; the model needs exactly 5x7."),
+    ):
+        picture.write_bytes(encode(image))
+        assert said in refused("compress", picture, "--model", model, "-o", file)
+    assert not file.exists()
+    picture.write_bytes(encode(noise(7, 5)))
+    done("compress", picture, "--model", model, "-o", file)
+    assert "is of no shipped model; give --model" in refused("decompress", file, "-o", tmp_path / "out")
+    for images, said in (("1", "--images 1: the file has the images 0 to 0"), ("a-b", "must be numbers and ranges")):
+        assert said in refused("decompress", file, "--model", model, "-o", tmp_path / "out", "--images", images)
+    assert "other: give one file" in refused("decompress", file, "other", "--model", model)
+    assert "is not a file of Scanline's codes" in refused("decompress", picture, "--model", model)
