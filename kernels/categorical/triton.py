@@ -43,6 +43,7 @@ def sample(
     partner: torch.Tensor,  # [S] int64: not 0 where an image is guided
     guidance: torch.Tensor,  # [S] float32
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
+    code_range: torch.Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
 ) -> None:
     """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its cost at temperature 1
     to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. If a parameter is NaN or infinite,
@@ -54,7 +55,7 @@ def sample(
     check(parameters, VALUES, slots, images, known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, slots, images, known.view(torch.uint8), bits, known_bits, temperature, seed, index, position,
-        label, partner, guidance, len(slots), images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES,
+        label, partner, guidance, code_range, len(slots), images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES,
         **options(chained),
     )  # fmt: skip
 
@@ -74,6 +75,7 @@ def _sample(
     label,
     partner,
     guidance,
+    code_range,
     batch,
     length,
     values: tl.constexpr,
@@ -98,7 +100,11 @@ def _sample(
     # The first uniform of the byte picks it; the second is not used.
     u, _ = slot_uniforms(seed, index, slot, place, live)
     picked = pick(mixed / image_temperature[:, None], u, value < values, values)
-    byte, given = put(images, known, slot * length + place, picked.to(tl.float32), live)
+    at, drawn = slot * length + place, picked.to(tl.float32)
+    if code_range is not None:
+        decoded = live & (tl.load(code_range + slot, mask=live, other=0) != 0)
+        drawn = tl.where(decoded, tl.load(images + at, mask=decoded, other=0).to(tl.float32), drawn)
+    byte, given = put(images, known, at, drawn, live)
 
     # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
     own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)

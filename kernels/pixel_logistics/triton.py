@@ -49,6 +49,7 @@ def sample(
     costs: torch.Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     guiding: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,  # label, partner [S] int64, guidance [S]
+    code_range: torch.Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
 ) -> None:
     """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add their cost at
     temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. If a parameter
@@ -71,14 +72,15 @@ def sample(
         )  # fmt: skip
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, base, slots, images, known.view(torch.uint8), bits, known_bits, costs, temperature, seed, index,
-        position, None if guiding is None else guiding[1], len(slots), images.shape[1], distribution.components,
-        distribution.channels, distribution.width, triton.next_power_of_2(distribution.components),
-        triton.next_power_of_2(distribution.channels), distribution.scale, LN2, IMAGES, num_warps=1, **options(chained),
+        position, None if guiding is None else guiding[1], code_range, len(slots), images.shape[1],
+        distribution.components, distribution.channels, distribution.width,
+        triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels),
+        distribution.scale, LN2, IMAGES, num_warps=1, **options(chained),
     )  # fmt: skip
 
 
 @triton.jit
-def _own_means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
+def own_means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
     """Return the means [b, K] of a channel, not yet moved by the earlier ones; `first` [b, 1] points to the parameters
     of each image, `base` [b] to its base."""
     means = tl.load(first + components + k * channels + channel, mask=inside, other=0.0)
@@ -86,26 +88,38 @@ def _own_means(first, base, k, channel: tl.constexpr, components, channels: tl.c
 
 
 @triton.jit
+def raw_scales(first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside):
+    """Return the parameters [b, K] of a channel's scales."""
+    return tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
+
+
+@triton.jit
+def coefficients(first, k, channel: tl.constexpr, earlier: tl.constexpr, components, channels: tl.constexpr, inside):
+    """Return by how much [b, K] the error of an earlier channel moves the means of a channel."""
+    which = k * (channels * (channels - 1) // 2) + channel * (channel - 1) // 2 + earlier
+    return tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0)
+
+
+@triton.jit
 def _means(first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
     """Return the means [b, K] of a channel, moved by the errors of the earlier ones, and where a parameter of them is
     not finite; seen [b, C] are the real numbers of the earlier bytes."""
-    means = _own_means(first, base, k, channel, components, channels, inside, live)
+    means = own_means(first, base, k, channel, components, channels, inside, live)
     unusable = inside & wrong(means)
     for earlier in tl.static_range(channel):
         # Registers cannot be indexed: a channel of `seen` is read by a masked sum.
         error = tl.sum(tl.where(c == earlier, seen, 0.0), axis=1)[:, None]
-        error -= _own_means(first, base, k, earlier, components, channels, inside, live)
-        which = k * (channels * (channels - 1) // 2) + channel * (channel - 1) // 2 + earlier
-        coefficients = tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0)
-        means += coefficients * error
-        unusable |= inside & wrong(coefficients)
+        error -= own_means(first, base, k, earlier, components, channels, inside, live)
+        factors = coefficients(first, k, channel, earlier, components, channels, inside)
+        means += factors * error
+        unusable |= inside & wrong(factors)
     return means, unusable
 
 
 @triton.jit
 def _scales(first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, scale: tl.constexpr):
     """Return the scales [b, K] of a channel at temperature 1, and where they are not finite numbers."""
-    raw = tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
+    raw = raw_scales(first, k, channel, components, channels, inside)
     elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
     return tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu, inside & wrong(raw)
 
@@ -125,6 +139,7 @@ def _sample(
     index,
     position,
     partner,
+    code_range,
     batch,
     length,
     components,
@@ -141,7 +156,12 @@ def _sample(
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
     image_temperature = image_temperature[:, None]
-    guided = live if partner is None else live & (tl.load(partner + slot, mask=live, other=0) != 0)
+    # Whose bytes the launch before this one has painted: those of guided images, and decoded ones.
+    painted = tl.zeros_like(live)
+    if partner is not None:
+        painted |= tl.load(partner + slot, mask=live, other=0) != 0
+    if code_range is not None:
+        painted |= tl.load(code_range + slot, mask=live, other=0) != 0
 
     # K is padded to a power of two with logits of minus infinity, which weigh nothing.
     k = tl.arange(0, block_k)[None, :]
@@ -170,8 +190,8 @@ def _sample(
         mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
         spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
         at, drawn = slot * length + place + channel, draw_logistic(mean, spread, w)
-        if partner is not None:  # what the launch before this one has drawn stays
-            drawn = tl.where(guided, tl.load(images + at, mask=guided, other=0).to(tl.float32), drawn)
+        if partner is not None or code_range is not None:
+            drawn = tl.where(painted, tl.load(images + at, mask=painted, other=0).to(tl.float32), drawn)
         byte, is_known = put(images, known, at, drawn, live)
 
         # What each component gives the byte, known or painted, decides the components of the later ones.
