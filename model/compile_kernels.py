@@ -24,6 +24,7 @@ from unittest import mock
 import numpy as np
 import torch
 
+from scanline.kernels.codec.coder import Decoder
 from scanline.model import zoo
 from scanline.model.bench.run import load
 from scanline.model.device import HOPPER
@@ -97,6 +98,8 @@ def launch_all(model: Transformer) -> None:
             backend.reader.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype)
             backend.read(images, state, np.array([stop]))
+        backend.put_codes(pool, np.arange(1), [Decoder(b"")])
+        backend.advance(pool, np.arange(1), 1)
         backend.close()
 
 

@@ -145,16 +145,16 @@ def _categorical(
         bits = _whole(logits, _BITS_OF_E)
         weights = _weights(tl.max(bits, axis=1)[:, None] - bits, table)
         total = tl.sum(weights, axis=1)[:, None]
-        starts = _start((tl.cumsum(weights, axis=1) - weights) * _TOTAL // total, value)
+        starts = _start((tl.cumsum(weights, axis=1) - weights) * _TOTAL // total, value).to(tl.int32)
         if code is None:
             byte = tl.load(images + slot * length, mask=live, other=0).to(tl.int64)
         else:
             own_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
-            found = tl.sum((starts <= _target(state, range_)[:, None]).to(tl.int32), axis=1) - 1
+            found = tl.sum((starts <= _target(state, range_).to(tl.int32)[:, None]).to(tl.int32), axis=1) - 1
             byte, is_new = _put(images, known, slot * length + place, found, live)
-        start = tl.sum(tl.where(value == byte[:, None], starts, 0), axis=1)
-        stop = tl.sum(tl.where(value == byte[:, None] + 1, starts, 0), axis=1)
+        start = tl.sum(tl.where(value == byte[:, None], starts, 0), axis=1).to(tl.int64)
+        stop = tl.sum(tl.where(value == byte[:, None] + 1, starts, 0), axis=1).to(tl.int64)
         stop = tl.where(byte == values - 1, _TOTAL, stop)
         if code is None:
             _write(out, b, start, stop, live)

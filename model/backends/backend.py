@@ -1,8 +1,11 @@
 """The base of backends, with the ways of placing, fetching and resampling that several of them share."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
+from scanline.kernels.codec.coder import Decoder
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
@@ -82,6 +85,10 @@ class Backend:
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         """Start images in their slots, whatever these held: everything in one copy to the device."""
         pool.place(arrivals)
+
+    def put_codes(self, pool: SlotPool, slots: np.ndarray, decoders: Sequence[Decoder]) -> None:
+        """Let images that have been placed in `slots` [n] int64 be painted from codes, IN PLACE."""
+        pool.put_codes(slots, decoders)
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
         """Copy images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""

@@ -7,7 +7,7 @@ changes a bit. Without a GPU the same launches run one by one in Triton's interp
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import triton
 
+from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.gpu import reported_compilation
 from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.sampling import draw_uniforms
@@ -95,19 +96,21 @@ class CudaBackend(Backend):
             self.buffers = Buffers.of(self.config, max(options.sizes[-1], options.read_rows, options.reads), device)
             self.reader = KernelReader(self.kernels, self.buffers, options.reads)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
-        self.partner = np.zeros(0, np.int64)  # [slots]: as SlotPool.partner, on the host
-        self.graphs: dict[tuple[int, int], Replay] = {}  # by size and number of steps
+        # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
+        self.partner, self.is_coded = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+        self.graphs: dict[tuple[int, int, bool], Replay] = {}  # by size, number of steps and whether codes are read
 
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
         """Record the graphs of one image and of all slots, whose launches are of every kind: those of other sizes are
-        recorded when they are needed, in milliseconds. Read as many images as may ever be read at once, so that no
-        later read compiles anything or finds too little memory."""
+        recorded when they are needed, in milliseconds, as those that read codes are, but for one. Read as many images
+        as may ever be read at once, so that no later read compiles anything or finds too little memory."""
         most = next((size for size in self.options.sizes if size >= len(pool.images)), self.options.sizes[-1])
         with reported_compilation():
             for size in (self.options.sizes[0], most):
                 for steps in self._graph_steps(size):
                     self._graph(pool, size, steps)
+            self._graph(pool, self.options.sizes[0], 1, decodes=True)
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:
@@ -118,20 +121,30 @@ class CudaBackend(Backend):
         stop = self.config.first + self.config.step_bytes
         state = State.zeros(self.config, count, self.device, self.state_dtype)
         images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
-        self.read(images, state, np.full(count, stop))
+        intervals = torch.zeros(count, stop, 2, dtype=torch.int32, device=self.device)
+        self.read(images, state, np.full(count, stop), intervals=intervals)
         itself = torch.zeros(1, dtype=torch.int64, device=self.device)
         copy_particles(pool, itself, itself)  # copies nothing, but is compiled
         draw_uniforms(itself, itself, itself)
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         """See Backend.place."""
-        self._partner_in(pool)[arrivals.slots.numpy()] = arrivals.partner.numpy()
+        self._follow(pool)
+        slots = arrivals.slots.numpy()
+        self.partner[slots], self.is_coded[slots] = arrivals.partner.numpy(), False
         pool.place(arrivals)
+
+    def put_codes(self, pool: SlotPool, slots: np.ndarray, decoders: Sequence[Decoder]) -> None:
+        """See Backend.put_codes."""
+        self._follow(pool)
+        self.is_coded[slots] = True
+        pool.put_codes(slots, decoders)
 
     @torch.inference_mode()
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance: the slots are packed into graphs, whichever their numbers are."""
-        clock, slots = DeviceClock(self.device), self._pairs_first(pool, slots)
+        self._follow(pool)
+        clock, slots = DeviceClock(self.device), self._pairs_first(slots)
         most = self.options.sizes[-1]
         for first in range(0, len(slots), most):
             chosen = slots[first : first + most]
@@ -139,10 +152,10 @@ class CudaBackend(Backend):
             numbers = torch.full((size,), -1, pin_memory=self.on_gpu)
             numbers[: len(chosen)] = torch.from_numpy(chosen)
             self.buffers.slots[:size].copy_(numbers, non_blocking=True)
-            left = steps
+            left, decodes = steps, bool(self.is_coded[chosen].any())
             for in_graph in self._graph_steps(size):
                 for _ in range(left // in_graph):
-                    self._graph(pool, size, in_graph)()
+                    self._graph(pool, size, in_graph, decodes)()
                 left %= in_graph
         return clock.stop()
 
@@ -168,20 +181,19 @@ class CudaBackend(Backend):
         intervals: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See Backend.read, with the bits of `advance`."""
-        return self.reader.read(images, state, stops, labels, tolerances, start)
+        return self.reader.read(images, state, stops, labels, tolerances, start, intervals)
 
     def close(self) -> None:
         self.pool, self.graphs = None, {}
 
-    def _partner_in(self, pool: SlotPool) -> np.ndarray:
-        """Return what the host knows of pool.partner [slots]: nothing at first of another pool."""
+    def _follow(self, pool: SlotPool) -> None:
+        """Know nothing of the slots of another pool."""
         if len(self.partner) != len(pool.images):
-            self.partner = np.zeros(len(pool.images), np.int64)
-        return self.partner
+            self.partner, self.is_coded = np.zeros(len(pool.images), np.int64), np.zeros(len(pool.images), np.bool_)
 
-    def _pairs_first(self, pool: SlotPool, slots: np.ndarray) -> np.ndarray:
+    def _pairs_first(self, slots: np.ndarray) -> np.ndarray:
         """Return slots [n] in another order: first those of guided images, both of one in a row."""
-        partner = self._partner_in(pool)[slots]
+        partner = self.partner[slots]
         if not partner.any():
             return slots
         lower = slots[partner > 0]
@@ -192,16 +204,17 @@ class CudaBackend(Backend):
         """Return how many steps the graphs of a size have, the most first; the last is 1."""
         return (self.options.steps, 1) if size <= self.options.few and self.options.steps > 1 else (1,)
 
-    def _graph(self, pool: SlotPool, size: int, steps: int) -> Replay:
-        """Return a function that paints so many steps of the images in the first `size` of the buffers' slots."""
+    def _graph(self, pool: SlotPool, size: int, steps: int, decodes: bool = False) -> Replay:
+        """Return a function that paints so many steps of the images in the first `size` of the buffers' slots; decodes:
+        some of them from codes."""
         # Graphs hold addresses: another pool needs its own.
         if pool is not self.pool:
             self.pool, self.graphs = pool, {}
-        if (size, steps) not in self.graphs:
-            self.graphs[size, steps] = self._recorded(pool, size, steps)
-        return self.graphs[size, steps]
+        if (size, steps, decodes) not in self.graphs:
+            self.graphs[size, steps, decodes] = self._recorded(pool, size, steps, decodes)
+        return self.graphs[size, steps, decodes]
 
-    def _recorded(self, pool: SlotPool, size: int, steps: int) -> Replay:
+    def _recorded(self, pool: SlotPool, size: int, steps: int, decodes: bool) -> Replay:
         """Return the replay of a graph, whose branches have a stream each; without a GPU, its launches one by one."""
         branches = max(1, min(self.options.branches, size // self.options.branch_images))
         ends = [i * size // branches // 2 * 2 for i in range(1, branches)] + [size]  # no pair is divided
@@ -209,7 +222,7 @@ class CudaBackend(Backend):
 
         def run(part: Buffers) -> None:
             for _ in range(steps):
-                self.kernels.run(pool, part)
+                self.kernels.run(pool, part, decodes)
 
         def one_by_one() -> None:
             for part in parts:
@@ -221,7 +234,7 @@ class CudaBackend(Backend):
         chosen = self.buffers.slots[:size].clone()
         self.buffers.slots[:size] = -1
         for part in parts:
-            self.kernels.run(pool, part)
+            self.kernels.run(pool, part, decodes)
         self.buffers.slots[:size] = chosen
 
         # Not by torch.cuda.graph, which waits for the device and empties the allocator's cache: images may be painted

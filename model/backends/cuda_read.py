@@ -36,6 +36,7 @@ class KernelReader:
         self.steps = _known_steps(rows, size, self.device)
         self.row = torch.arange(rows, device=self.device)
         self.costs = torch.zeros(rows, size, dtype=torch.float64, device=self.device)
+        self.intervals = torch.zeros(rows, size, 2, dtype=torch.int32, device=self.device)
         self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
 
     def read(
@@ -46,6 +47,7 @@ class KernelReader:
         labels: torch.Tensor | None = None,
         tolerances: np.ndarray | None = None,
         start: int | None = None,
+        intervals: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """See Backend.read."""
         count, size = len(images), self.config.step_bytes
@@ -67,7 +69,8 @@ class KernelReader:
             reach = size * (len(self.row) // len(part.position))
             for begin in range(start, end, reach):
                 chunk = bits[some, begin : begin + reach]
-                self._read_chunk(images[some].contiguous(), own, until[some], labels[some], begin, chunk)
+                read = None if intervals is None else intervals[some, begin : begin + chunk.shape[1]]
+                self._read_chunk(images[some].contiguous(), own, until[some], labels[some], begin, chunk, read)
                 self._widen(images[some], own, until[some], tolerances[some], begin, chunk)
             if count > self.images:
                 part.s.copy_(own.s)
@@ -99,9 +102,10 @@ class KernelReader:
         labels: torch.Tensor,
         begin: int,
         bits: torch.Tensor,
+        intervals: torch.Tensor | None,
     ) -> None:
-        """Run the bytes from `begin` on whose costs fit into bits [B, n], of each image from its position to
-        until [B] - 1; row i B + b is step i of image b."""
+        """Run the bytes from `begin` on whose costs fit into bits [B, n], and their `intervals` [B, n, 2] where they
+        are wanted, of each image from its position to until [B] - 1; row i B + b is step i of image b."""
         batch, size = len(images), self.config.step_bytes
         steps = bits.shape[1] // size
         buffers, row = self.buffers.part(0, batch * steps), self.row[: batch * steps]
@@ -126,6 +130,12 @@ class KernelReader:
         self.kernels.sample(known, buffers, costs if by_byte else None)
         costs = costs if by_byte else known.bits
         bits.copy_(costs.view(steps, batch, size).transpose(0, 1).flatten(1))
+        if intervals is not None:
+            found = self.intervals[: batch * steps]
+            by_image = found.view(steps, batch, size, 2).transpose(0, 1)
+            by_image.copy_(intervals.unflatten(1, (steps, size)))  # what is not run stays
+            self.kernels.write_intervals(known.images, buffers, found)
+            intervals.copy_(by_image.flatten(1, 2))
 
     def _widen(
         self,

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels.categorical.triton import sample as sample_categorical
+from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
@@ -91,8 +92,9 @@ class KernelSequence:
         self.head = _Product.of(model.head, launches)
         self.norm = _norm(model.norm)
 
-    def run(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Paint the next step of the images in `buffers.slots` that are not done."""
+    def run(self, slots: SlotPool, buffers: Buffers, decodes: bool = False) -> None:
+        """Paint the next step of the images in `buffers.slots` that are not done; decodes: from codes where there are
+        some, which takes a launch more."""
 
         def recur(i: int) -> None:
             fused_recurrent_step(
@@ -102,7 +104,9 @@ class KernelSequence:
 
         self.input.run(slots.images, slots.state.position, slots.label, buffers)
         self.predict(buffers, recur)
-        self.sample(slots, buffers)
+        if decodes:
+            self.decode(slots, buffers)
+        self.sample(slots, buffers, code_range=slots.code_range if decodes else None)
 
     def predict(self, buffers: Buffers, recur: Callable[[int], None]) -> None:
         """Write buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
@@ -115,9 +119,23 @@ class KernelSequence:
             row_moments(buffers.x, buffers.moments, self.chained)
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
 
-    def sample(self, slots: SlotPool, buffers: Buffers, costs: torch.Tensor | None = None) -> None:
+    def decode(self, slots: SlotPool, buffers: Buffers) -> None:
+        """Paint the bytes of the step of the active slots that have codes; `sample` does the rest."""
+        decode(
+            buffers.parameters, buffers.base, buffers.active, slots.images, slots.known, slots.state.position,
+            slots.code, slots.code_at, slots.code_value, slots.code_range, self.distribution, self.chained,
+        )  # fmt: skip
+
+    def sample(
+        self,
+        slots: SlotPool,
+        buffers: Buffers,
+        costs: torch.Tensor | None = None,
+        code_range: torch.Tensor | None = None,
+    ) -> None:
         """Paint the bytes of the step, add their cost and move the positions of the active slots; write the cost of
-        each byte of a mixture to `costs` [B, C] float64 where it is given."""
+        each byte of a mixture to `costs` [B, C] float64 where it is given. Bytes are decoded already where
+        `code_range` [S] is given and not 0."""
         arrays = (
             buffers.active, slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed,
             slots.index, slots.state.position,
@@ -126,10 +144,17 @@ class KernelSequence:
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(
                 buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained,
-                guiding if self.config.can_be_guided and costs is None else None,
+                guiding if self.config.can_be_guided and costs is None else None, code_range,
             )  # fmt: skip
         else:
-            sample_categorical(buffers.parameters, *arrays, *guiding, self.chained)
+            sample_categorical(buffers.parameters, *arrays, *guiding, self.chained, code_range)
+
+    def write_intervals(self, values: torch.Tensor, buffers: Buffers, intervals: torch.Tensor) -> None:
+        """Write where the intervals of the bytes `values` [B, C] of the active rows start, and how wide they are, to
+        `intervals` [B, C, 2] int32."""
+        write_intervals(
+            buffers.parameters, buffers.base, buffers.active, values, intervals, self.distribution, self.chained
+        )
 
 
 class _Product:

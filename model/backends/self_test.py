@@ -4,8 +4,8 @@ Images of noise, every other step of which is known, are painted alone and in la
 be the same, bit for bit. Then the network in plain torch operations on the CPU runs over the bytes that were
 painted, and must find the same states and the same cost, and draw nearly all of the same bytes; `read` likewise. The
 comparison goes along the painted bytes, so that a byte on the border of two values is one difference and not many.
-Particles of made-up weights must be chosen and resampled as they are on the CPU, and a guided image must be that of the
-reference.
+Particles of made-up weights must be chosen and resampled as they are on the CPU, a guided image must be that of the
+reference, and images must be painted again from codes of the intervals that `read` finds.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from scanline.kernels import LN2
+from scanline.kernels.codec.coder import Decoder, encode
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
@@ -28,6 +29,7 @@ STEPS = 24  # of each
 SIZES = (1, 64, 600, 4096)  # images in flight at once, as far as there are slots
 SEED = 1
 GUIDANCE = 2.0  # of the guided image
+CODED = 2  # images with codes, as far as there are slots
 PARTICLES = 4  # of each image that is resampled, as far as there are slots
 # Largest difference, relative to a number of the reference and the root mean square of all. On the models of the zoo,
 # float32 sums in another order are off by 1.7e-5; those of tensor cores, which truncate, are within the bound (H200).
@@ -76,6 +78,7 @@ def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> 
             if not torch.equal(result.nan_to_num(), largest[name].nan_to_num()):
                 raise WrongResultsError(f"{name} of an image depend on whether {size} or {sizes[-1]} are in flight")
     test.compare(outcomes[-1], backend, slots)
+    test.compare_coded(outcomes[-1].images, backend, slots)
     if reference.config.can_be_guided and len(slots.images) >= 2:
         test.compare_guided(backend, slots)
     _compare_resampling(backend, slots)
@@ -186,6 +189,29 @@ class _Images:
             raise WrongResultsError(
                 f"{other} of {self.steps * size} guided bytes are not those that the reference draws"
             )
+
+    def compare_coded(self, images: torch.Tensor, backend: Backend, slots: SlotPool) -> None:
+        """Raise WrongResultsError where images [n, N] are not painted again from their codes."""
+        count = min(CODED, len(images))
+        numbers, device, first = np.arange(count), slots.images.device, self.config.first
+        intervals = torch.zeros(count, self.stop, 2, dtype=torch.int32, device=device)
+        state, labels = State.zeros(self.config, count, device, backend.state_dtype), self.label(torch.arange(count))
+        stops = np.full(count, self.stop)
+        backend.read(images[:count].to(device), state, stops, labels.to(device), intervals=intervals)
+        codes = [encode(map(tuple, of_image)) for of_image in intervals[:, first:].tolist()]
+        arrivals = Arrivals.empty(count, self.config.bytes, pinned=not slots.on_host)
+        arrivals.slots.copy_(torch.arange(count))
+        arrivals.label.copy_(labels)
+        arrivals.position.fill_(first)
+        arrivals.temperature.fill_(1.0)
+        arrivals.images[:, :first] = images[:count, :first]
+        backend.place(slots, arrivals)
+        backend.put_codes(slots, numbers, [Decoder(code) for code in codes])
+        backend.advance(slots, numbers, self.steps).wait()
+        painted = torch.from_numpy(backend.fetch(slots, numbers).wait().images)
+        slots.empty_slots(numbers)
+        if not torch.equal(painted[:, : self.stop], images[:count, : self.stop]):
+            raise WrongResultsError("images are not painted again from their codes")
 
     def temperature(self, index: torch.Tensor) -> torch.Tensor:
         """Of images [n]: 0.5, 1, 1.5, 2, 0.5 ... [n] float32."""

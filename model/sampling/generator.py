@@ -191,7 +191,8 @@ class Generator:
         self.backend.place(self.pool, arrivals)
         coded = [(slot, spec.code) for slot, spec in zip(slots, specs, strict=True) if spec.code is not None]
         if coded:
-            self.pool.put_codes(np.array([slot for slot, _ in coded], np.int64), [code for _, code in coded])
+            chosen = np.array([slot for slot, _ in coded], np.int64)
+            self.backend.put_codes(self.pool, chosen, [code for _, code in coded])
 
     def _describe(
         self, arrivals: Arrivals, slots: list[int], specs: list[ImageSpec], prefixes: list[Prefix | None]

@@ -63,7 +63,28 @@ def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) 
         for parameter in model.parameters():
             parameter.copy_(torch.randn_like(parameter).to(stored))
         kernels = KernelSequence(model, chained=capability >= 90)
-        kernels.run(SlotPool.empty(config, 2), Buffers.of(config, batch, torch.device("cpu")))
+        buffers = Buffers.of(config, batch, torch.device("cpu"))
+        kernels.run(SlotPool.empty(config, 2), buffers)
+        codes(kernels, buffers)
+
+
+def codes(kernels: KernelSequence, buffers: Buffers) -> None:
+    """Launches what a step does with codes, and without. Images that are drawn must have the same bits beside decoded
+    ones, so the layouts that decide the order of sums must be the same; and nothing may change the one product of the
+    law that is no whole number."""
+    slots, size = SlotPool.empty(kernels.config, 2), kernels.config.step_bytes
+    began = len(launched)
+    kernels.sample(slots, buffers)
+    kernels.decode(slots, buffers)
+    kernels.sample(slots, buffers, code_range=slots.code_range)
+    values = torch.zeros(len(buffers.slots), size, dtype=torch.uint8)
+    kernels.write_intervals(values, buffers, torch.zeros(*values.shape, 2, dtype=torch.int32))
+    drawn = [sums(kernel.asm["ttgir"]) for kernel in launched[began:] if kernel.name == "_sample"]
+    assert len(drawn) == 2
+    assert drawn[0] == drawn[1] != []
+    decoding = [kernel.asm["ptx"] for kernel in launched[began:] if kernel.name in ("_categorical", "_pixels")]
+    assert len(decoding) == 2
+    assert not any("fma.rn" in ptx or "ftz" in ptx for ptx in decoding)
 
 
 def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
@@ -132,6 +153,12 @@ def quick(capability: int) -> None:
     orders((8, 32, torch.float32))
     prefixes()
     sizes(capability)
+    for name in ("mnist-small", "cifar10-small"):
+        config = replace(PRESETS[name].model, layers=1, blocks=0)
+        codes(
+            KernelSequence(Transformer(config).requires_grad_(False), chained),
+            Buffers.of(config, 1, torch.device("cpu")),
+        )
 
 
 # Known spills of attention, in bytes: a few registers, which differ between Tritons; float32 heads of 64 on an A100

@@ -30,9 +30,17 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
     lines = compiled("--only", "quick", "--capability", "90", *SMALL)
     names = [line.split()[1].rstrip(":") for line in lines if line.startswith("sm_90")]
     assert sorted(names) == [
+        "_categorical",
+        "_categorical",
         "_copy_slots",
         "_linear",
+        "_pixels",
+        "_pixels",
         "_row_moments",
+        "_sample",
+        "_sample",
+        "_sample",
+        "_sample",
         "_sequence",
         "_step",
         "_step",

@@ -110,12 +110,15 @@ def test_labels_that_are_not_read_are_found() -> None:
     [
         ("resample", "resampling of particles: s are not those of the reference"),
         ("choose", "choice of particles: images are not those of the reference"),
+        ("put_codes", "images are not painted again from their codes"),
     ],
 )
-def test_particles_that_are_not_copied_are_found(act: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_particles_that_are_not_copied_and_codes_that_are_not_read_are_found(
+    act: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = small_models.model(CONFIG)
     backend = EagerBackend(model)
-    monkeypatch.setattr(backend, act, lambda pool, groups: None)
+    monkeypatch.setattr(backend, act, lambda *_: None)
     with pytest.raises(WrongResultsError, match=sentence):
         proven(backend, model)
 

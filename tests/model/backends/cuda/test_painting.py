@@ -128,8 +128,8 @@ def test_warming_up_prepares_the_smallest_and_the_largest_size_that_the_slots_fi
     arrays = (pool.images, pool.bits, pool.state.s, pool.state.z, pool.state.position)
     before = [array.clone() for array in arrays]
     backend.warm_up(pool)
-    assert sorted({size for size, _ in backend.graphs}) == sizes
-    assert [steps for size, steps in backend.graphs if size == 1] == [2, 1]
+    assert sorted({size for size, _, _ in backend.graphs}) == sizes
+    assert [found[1:] for found in backend.graphs if found[0] == 1] == [(2, False), (1, False), (1, True)]
     assert all(torch.equal(*pair) for pair in zip(before, arrays, strict=True))
     assert backend.reader.in_one_launch
 
@@ -143,6 +143,6 @@ def test_a_graph_is_recorded_once_for_each_size() -> None:
         place(slots, slot, 0, slot)
     advance(backend, slots, 3)
     recorded = dict(backend.graphs)
-    assert sorted(recorded) == [(1, 1), (1, 2), (8, 1)]
+    assert sorted(recorded) == [(1, 1, False), (1, 2, False), (8, 1, False)]
     advance(backend, slots, 3)
     assert backend.graphs == recorded
