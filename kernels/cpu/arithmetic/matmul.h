@@ -73,6 +73,17 @@ struct Column {
     inline int64_t number(int c) const { return panel * PANEL + (vector + c) * W; }
 };
 
+// Whether a block's sums leave no room for all columns of a row, which then come one by one.
+template <int R, int C>
+constexpr bool ONE_BY_ONE = R < C && R * C + C + 1 > REGISTERS;
+
+// Keeps a sum before the loads that follow: else clang loads a column early, and has a sum on the stack meanwhile.
+#if defined(__clang__) && defined(__x86_64__)
+#define BEFORE_LOADS(sum) asm volatile("" : "+v"(sum) : : "memory")
+#else
+#define BEFORE_LOADS(sum)
+#endif
+
 // R rows x C vectors, half a panel or whole ones, whose sums stay in registers. Every weight is loaded once for all R
 // rows.
 template <class Weight, int R, int C>
@@ -86,12 +97,15 @@ static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const
     };
     V sum[R][C] = {};
     for (int64_t k = 0; k < w.inner; k++) {
-        if constexpr (R < C && R * C + C + 1 > REGISTERS) {  // no room for all columns, which then come one by one
+        if constexpr (ONE_BY_ONE<R, C>) {
             V factor[R];
             UNROLL for (int r = 0; r < R; r++) factor[r] = splat(rows[r * x.stride + k]);
             UNROLL for (int c = 0; c < C; c++) {
                 const V each = column(k, c);
-                UNROLL for (int r = 0; r < R; r++) sum[r][c] = fma(factor[r], each, sum[r][c]);
+                UNROLL for (int r = 0; r < R; r++) {
+                    sum[r][c] = fma(factor[r], each, sum[r][c]);
+                    BEFORE_LOADS(sum[r][c]);
+                }
             }
         } else {
             V columns[C];
@@ -112,16 +126,29 @@ static OUT_OF_LINE void int8_block(const Input& x, const PackedMatrix& w, const 
                                    Column first, const Epilogue& epilogue) {
     const int64_t panel_size = PANEL * round_up(w.inner, 4);
     const uint8_t* rows = x.bytes + row * x.byte_stride;
+    const auto column = [&](int64_t k, int c) {
+        const int vector = first.vector + c;
+        return load_int8_weights(weights + vector / VECTORS * panel_size + k * PANEL + vector % VECTORS * W * 4);
+    };
     VI sum[R][C] = {};
     for (int64_t k = 0; k < w.inner; k += 4) {
-        Int8Weights four[C];
-        UNROLL for (int c = 0; c < C; c++) {
-            const int vector = first.vector + c;
-            four[c] = load_int8_weights(weights + vector / VECTORS * panel_size + k * PANEL + vector % VECTORS * W * 4);
-        }
-        UNROLL for (int r = 0; r < R; r++) {
-            const Int8Factors factors = load_int8_factors(rows + r * x.byte_stride + k);
-            UNROLL for (int c = 0; c < C; c++) sum[r][c] = dot(sum[r][c], factors, four[c]);
+        if constexpr (ONE_BY_ONE<R, C>) {
+            Int8Factors factors[R];
+            UNROLL for (int r = 0; r < R; r++) factors[r] = load_int8_factors(rows + r * x.byte_stride + k);
+            UNROLL for (int c = 0; c < C; c++) {
+                const Int8Weights each = column(k, c);
+                UNROLL for (int r = 0; r < R; r++) {
+                    sum[r][c] = dot(sum[r][c], factors[r], each);
+                    BEFORE_LOADS(sum[r][c]);
+                }
+            }
+        } else {
+            Int8Weights columns[C];
+            UNROLL for (int c = 0; c < C; c++) columns[c] = column(k, c);
+            UNROLL for (int r = 0; r < R; r++) {
+                const Int8Factors factors = load_int8_factors(rows + r * x.byte_stride + k);
+                UNROLL for (int c = 0; c < C; c++) sum[r][c] = dot(sum[r][c], factors, columns[c]);
+            }
         }
     }
     for (int r = 0; r < R; r++)

@@ -1,13 +1,17 @@
 """The compiled library, disassembled: no innermost loop of a product keeps a sum on the stack."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.cpu.bindings import LIBRARY
+from tests.support.kernels.compilers import ROOT
 
 pytestmark = [
     pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
@@ -36,7 +40,31 @@ def loops(code: str) -> list[list[str]]:
 
 
 def test_sums_stay_in_registers() -> None:
-    command = ["objdump", "--disassemble", "--demangle", "--no-show-raw-insn", str(LIBRARY)]
+    check(LIBRARY)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="there is no clang")
+def test_sums_stay_in_registers_where_clang_compiles(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "setup.py",
+        "-q",
+        "build_ext",
+        "--build-lib",
+        tmp_path,
+        "--build-temp",
+        tmp_path / "objects",
+    ]
+    subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "CC": "clang", "CXX": "clang++"}, check=True, capture_output=True
+    )
+    (library,) = tmp_path.rglob("_step.abi*.so")
+    check(library)
+
+
+def check(library: Path) -> None:
+    command = ["objdump", "--disassemble", "--demangle", "--no-show-raw-insn", str(library)]
     code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     blocks = {name: loops(body) for name, body in FUNCTION.findall(code)}
     assert sum(map(bool, blocks.values())) > 10
