@@ -8,9 +8,11 @@ client wait for the shards of all others.
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from scanline.server.engine.job import PendingJob
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.server.engine.job import PendingJob, slots_of
 
 
 @dataclass(eq=False)
@@ -23,12 +25,28 @@ class ShardedJob:
     digest: str | None = None  # of the model of the first replica that answered; None until then
 
     def __post_init__(self) -> None:
-        self.slots = self.job.slots_left  # of all its images
+        request = self.job.request
+        self.code_length, self.last = 1, dict[int, int]()  # images of a code; the last one of each that is wanted
+        if isinstance(request, GenerateRequest) and request.codes is not None:
+            self.code_length = request.codes.length
+            self.last = {index // self.code_length: index for index in request.indices}
+            self.digest = request.digest or None  # another model would decode something else
+        self.slots = self.slots_of(self.waiting)  # of all its images
 
     @property
     def client(self) -> str:
         """The client of the request."""
         return self.job.request.client
+
+    def is_followed(self, index: int) -> bool:
+        """Return whether another of its images is decoded behind image `index`, from the same code."""
+        return self.last.get(index // self.code_length, index) != index
+
+    def slots_of(self, images: Collection[int]) -> int:
+        """Return the slots that so many images take together; of a code's images the last one has that of all."""
+        if not self.last:
+            return slots_of(self.job.request, images)
+        return sum(not self.is_followed(index) for index in images)
 
 
 class FairQueue:

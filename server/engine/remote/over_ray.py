@@ -4,7 +4,8 @@ All ingresses together dispatch only as many images as the replicas have slots, 
 empty. The rest waits here and goes to whichever replica has room next, including a new one, in the order of a
 `FairQueue`. One job is painted by one model: its shards carry the digest of the first replica that answered, and a
 replica with another digest refuses them. Images are counted as slots, of which each particle has one and a guided image
-two. Knows no HTTP, and nothing of images but their indices.
+two. Those of a code have one together and stay on one replica, since they are decoded one after the other. Knows no
+HTTP, and nothing of images but their indices.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
 from scanline.server.engine.handle import EngineUnavailableError
-from scanline.server.engine.job import PendingJob, slots_of
+from scanline.server.engine.job import PendingJob
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
 from scanline.server.engine.remote.fair_queue import FairQueue, ShardedJob
 from scanline.server.engine.remote.remote_engine import RemoteEngine
@@ -128,7 +129,7 @@ class ReplicaPool(RemoteEngine):
         while self.queue and self.outstanding < limit:
             sharded = self.queue.pop()
             missing = self._next_shard(sharded)
-            self._count(sharded, slots_of(sharded.job.request, missing))
+            self._count(sharded, sharded.slots_of(missing))
             shard = asyncio.create_task(self._run_shard(sharded, missing))
             sharded.shards.add(shard)
             shard.add_done_callback(partial(self._shard_ended, sharded, missing))
@@ -136,11 +137,12 @@ class ReplicaPool(RemoteEngine):
                 self.queue.add(sharded)
 
     def _next_shard(self, sharded: ShardedJob) -> set[int]:
-        """Take the next images of a request that waits, at least one, and as many as fill a shard."""
-        size, taken, missing = self._shard_size(sharded.slots), 0, set[int]()
-        while sharded.waiting and taken < size:
+        """Take the next images of a request that waits, at least one, as many as fill a shard, and whole codes."""
+        size, taken, missing, is_within_code = self._shard_size(sharded.slots), 0, set[int](), False
+        while sharded.waiting and (taken < size or is_within_code):
             missing.add(index := sharded.waiting.popleft())
-            taken += slots_of(sharded.job.request, (index,))
+            taken += sharded.slots_of((index,))
+            is_within_code = sharded.is_followed(index)
         return missing
 
     def _count(self, sharded: ShardedJob, images: int) -> None:
@@ -156,7 +158,7 @@ class ReplicaPool(RemoteEngine):
 
     def _shard_ended(self, sharded: ShardedJob, missing: set[int], shard: asyncio.Task[None]) -> None:
         """Count what came back. A callback, since a task that is cancelled before its first step runs no line of it."""
-        self._count(sharded, -slots_of(sharded.job.request, missing))
+        self._count(sharded, -sharded.slots_of(missing))
         sharded.shards.discard(shard)
         if not shard.cancelled() and (error := shard.exception()):
             log.error("a shard failed unexpectedly; its request fails", exc_info=error)
@@ -210,7 +212,7 @@ class ReplicaPool(RemoteEngine):
                     # A repeated shard may finish an image again; each counts once.
                     if isinstance(event, Finished | Scored) and event.index in missing:
                         missing.remove(event.index)
-                        self._count(sharded, -slots_of(job.request, (event.index,)))
+                        self._count(sharded, -sharded.slots_of((event.index,)))
                     job.receive(event)
                 self._dispatch()
         finally:

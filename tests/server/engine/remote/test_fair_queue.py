@@ -4,7 +4,7 @@ from collections import Counter, deque
 
 import pytest
 
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.messages import Codes, GenerateRequest
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.remote.fair_queue import FairQueue, ShardedJob
 
@@ -68,3 +68,12 @@ def test_a_cancelled_request_leaves_nothing_behind() -> None:
     assert not queue.outstanding
     with pytest.raises(ValueError, match="empty"):
         queue.pop()
+
+
+def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done() -> None:
+    images = (0, 1, 3, 4, 5, 7)
+    request = GenerateRequest(0, 9, seed=0, only=images, digest="model", codes=Codes((b"", b"", b""), length=3))
+    sharded = ShardedJob(PendingJob(request), deque(images))
+    assert (sharded.slots, sharded.digest) == (3, "model")
+    assert [sharded.slots_of((index,)) for index in images] == [0, 1, 0, 0, 1, 1]
+    assert [index for index in images if sharded.is_followed(index)] == [0, 3, 4]
