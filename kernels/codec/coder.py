@@ -5,7 +5,7 @@ A symbol is an interval [start, start + width) of TOTAL. Numbers stay below 2^48
 beyond the end of a code are 0: an encoder drops the zeros at its end.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 PRECISION = 24
@@ -48,7 +48,7 @@ def longest_code(symbols: int) -> int:
     return 3 * symbols + 16  # a symbol has 24 bits at most, and what rounding costs
 
 
-def encode(intervals: Iterable[tuple[int, int]]) -> bytes:
+def encode(intervals: Iterable[Sequence[int]]) -> bytes:
     """Return the shortest code of symbols, each given by its (start, width): at most 1 byte longer than their bits."""
     code, low, range_ = bytearray(), 0, WHOLE
     for start, width in intervals:

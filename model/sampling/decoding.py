@@ -32,9 +32,10 @@ class Decoding:
 
     def begin(self, spec: ImageSpec) -> ImageSpec:
         """Return an image with its label, its first byte where no network predicts it, and the code of all others."""
-        code = replace(self.before[spec.index // self.codes.length])
+        number = spec.index // self.codes.length
+        code = replace(self.before[number])
         label, known, mask = 0, None, None
-        if self.codes.labelled:
+        if self.codes.is_labelled(number):
             width = label_width(self.config)
             label = min(code.target() // width, len(self.config.classes))
             code.take(label * width, width)

@@ -48,7 +48,12 @@ class Codes:
 
     codes: tuple[bytes, ...]
     length: int = 1
-    labelled: bool = False  # an image's code begins with its label, one of all, with none, equally likely
+    # Whether an image's code begins with its label, one of all, with none, equally likely; of each code if they differ.
+    labelled: bool | tuple[bool, ...] = False
+
+    def is_labelled(self, number: int) -> bool:
+        """Return whether the images of a code have labels."""
+        return self.labelled if isinstance(self.labelled, bool) else self.labelled[number]
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from scanline.server.api.payload.schemas import (
     EditRequest,
     LikelihoodRequest,
     MaskFields,
+    ModelField,
     PaintFields,
     PictureFields,
 )
@@ -69,7 +70,7 @@ async def painting(
     models: ModelRegistry,
     model: ServedModel,
     request: GenerateRequest,
-    fields: PaintFields | LikelihoodRequest,
+    fields: ModelField,
     resize: bool = False,
 ) -> AsyncIterator[tuple[GenerateRequest, Job, tuple[str, ...]]]:
     """Yield the request with its known bytes, the job that paints it until it is done or the context is left, and the
@@ -79,7 +80,7 @@ async def painting(
     """
     engine, config = model.engine, model.config
     reader = _Reader(model, resize)
-    with engine.reserve(request.n, request.client) as reservation:
+    with engine.reserve(len(request.indices), request.client) as reservation:
         # Room is taken before any picture is decoded: two slots for each guided image, else one.
         _reserve_slots(request, models, model, reservation)
         if isinstance(fields, MaskFields):
@@ -91,7 +92,8 @@ async def painting(
             request = replace(request, known=known, masks=masks)
             # Only the masks tell which images have particles.
             _reserve_slots(request, models, model, reservation)
-        bind_contextvars(seed=request.seed)
+        if request.codes is None:
+            bind_contextvars(seed=request.seed)
         with traced(engine.run(Job(request, config.bytes), reservation)) as job:
             yield request, job, tuple(reader.resized)
 
@@ -161,14 +163,14 @@ class _Reader:
 
 
 @contextmanager
-def _numbered(index: int, count: int) -> Iterator[None]:
-    """Say which of several pictures an InvalidInput is about."""
+def numbered(what: str, index: int, count: int) -> Iterator[None]:
+    """Say which of several pictures or codes an InvalidInput is about."""
     try:
         yield
     except InvalidInput as error:
         if count == 1:
             raise
-        raise InvalidInput(f"Picture {index + 1} of {count}: {error}", error.param, error.code) from None
+        raise InvalidInput(f"{what} {index + 1} of {count}: {error}", error.param, error.code) from None
 
 
 def _images(fields: PictureFields, reader: _Reader) -> Iterator[tuple[bytes, bool, int]]:
@@ -176,7 +178,7 @@ def _images(fields: PictureFields, reader: _Reader) -> Iterator[tuple[bytes, boo
     wrong."""
     config = reader.model.config
     for index, data in enumerate(fields.image):
-        with _numbered(index, len(fields.image)):
+        with numbered("Picture", index, len(fields.image)):
             sent = pixels(reader.open(data, "image"), config)
         cleaned = read(sent[None], config, reader.model.cleaning, fields.clean)
         yield cleaned.images.tobytes(), bool(cleaned.noisy[0]), int(cleaned.tolerances[0])
@@ -192,7 +194,7 @@ def _known_images(fields: MaskFields, reader: _Reader) -> Iterator[tuple[bytes, 
     elif fields.keep_rows is not None:
         mask = known_rows(fields.keep_rows, config).tobytes()
     for index, data in enumerate(fields.image):
-        with _numbered(index, len(fields.image)):
+        with numbered("Picture", index, len(fields.image)):
             known = _known_image(data, mask, mask_size, reader, fields.clean)
         yield known
 
@@ -213,7 +215,8 @@ def facts(job: Job, index: int, config: ModelConfig) -> dict[str, Any]:
     null where they are infinite, because the model rules out a known byte, and those of completions also where nothing
     was known."""
     assert isinstance(job.request, GenerateRequest)
-    is_completion, label = job.request.known_bytes_of(index) > 0, job.request.label_of(index)
+    is_completion = job.request.known_bytes_of(index) > 0
+    label = job.labels.get(index) or job.request.label_of(index)
     return {
         "class": config.class_names[label - 1] if label else None,
         "bits_per_dim": finite_or_null(job.bits_per_dim[index]),

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.server.api.middleware.auth import OPEN_PATHS
 from scanline.server.api.payload.image_output import MEDIA_TYPES
 from scanline.server.api.payload.response_schemas import ErrorAnswer
@@ -16,6 +17,8 @@ from scanline.server.api.payload.schemas import (
     IGNORED_VALUES,
     NULL_IS_DEFAULT,
     ClassificationRequest,
+    CodesRequest,
+    DecodingRequest,
     EditRequest,
     GenerationRequest,
     LikelihoodRequest,
@@ -43,7 +46,10 @@ MEANINGS = {
 }
 WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)  # of requests that paint or score
 
-UPLOADS: tuple[type[ModelField], ...] = (EditRequest, LikelihoodRequest, ClassificationRequest, StepsRequest)
+UPLOADS: tuple[type[ModelField], ...] = (
+    *(EditRequest, LikelihoodRequest, ClassificationRequest, StepsRequest),
+    *(CodesRequest, DecodingRequest),
+)
 BODIES: tuple[type[ModelField], ...] = (GenerationRequest, *UPLOADS)
 JSON = "application/json"
 IGNORED = "accepted for compatibility with the official API; has no effect"
@@ -51,6 +57,8 @@ EXAMPLE_PICTURE = (  # black, 28 x 28
     "data:image/png;base64,"
     "iVBORw0KGgoAAAANSUhEUgAAABwAAAAcCAAAAABXZoBIAAAAEElEQVR42mNgGAWjYBQQAwADLAAB1wvpfAAAAABJRU5ErkJggg=="
 )
+FILES = {"image": "picture", "code": "code"}  # fields of several files, and what each is
+EXAMPLE_CODE = "data:application/x-scanline-code;base64,k3NjYW4NCgE="
 _FILE = {"type": "string", "format": "binary"}
 _REQUEST_ID = {
     "name": "X-Request-ID",
@@ -78,6 +86,11 @@ def painted() -> Responses:
     return {200: {"description": "The images.", "content": content}, **errors(*WORK_ERRORS, 406)}
 
 
+def coded() -> Responses:
+    """Describe the responses of codes: JSON, one file, and errors."""
+    return {200: {"description": "The codes.", "content": {MEDIA_TYPE: {"schema": _FILE}}}, **errors(*WORK_ERRORS)}
+
+
 def json_body(schema: type[ModelField], example: dict[str, Any]) -> dict[str, Any]:
     """Describe a JSON body."""
     return _body({JSON: _named(schema.__name__, example)})
@@ -87,6 +100,14 @@ def upload_body(schema: type[ModelField], example: dict[str, Any]) -> dict[str, 
     """Describe a body with pictures: a form, or JSON with base64."""
     as_json = _named(schema.__name__, {"image": EXAMPLE_PICTURE, **example})
     return _body({"multipart/form-data": _named(_form_name(schema)), JSON: as_json})
+
+
+def code_body(schema: type[ModelField]) -> dict[str, Any]:
+    """Describe a body with codes: a form, JSON with base64, or a code itself."""
+    as_json = _named(schema.__name__, {"code": EXAMPLE_CODE, "images": "0"})
+    form = _named(_form_name(schema))
+    # openapi-python-client 0.29 knows no other media type for a file.
+    return _body({"multipart/form-data": form, JSON: as_json, "application/octet-stream": {"schema": _FILE}})
 
 
 def operation_id(route: APIRoute) -> str:
@@ -138,7 +159,7 @@ def _form_name(schema: type[ModelField]) -> str:
 
 
 def _form(schema: type[ModelField]) -> dict[str, Any]:
-    """Return the schema of a form: pictures are files, and nothing is null.
+    """Return the schema of a form: pictures and codes are files, and nothing is null.
 
     The parts of several pictures have one name, `image`; other spellings are read, but have no place in a description.
     """
@@ -153,7 +174,10 @@ def _form(schema: type[ModelField]) -> dict[str, Any]:
     for name in sorted(IGNORED_VALUES.keys() & schema.model_fields.keys()):
         if values := [str(value) for value in IGNORED_VALUES[name]]:
             fields[name] = {"type": "string", "enum": values, "description": IGNORED}
-    fields["image"] = {"type": "array", "items": _FILE, "minItems": 1, "description": "one part for each picture"}
+    for name, what in FILES.items():
+        if name in fields:
+            about = f"one part for each {what}"
+            fields[name] = {"type": "array", "items": _FILE, "minItems": 1, "description": about}
     if "mask" in fields:
         fields["mask"] = _FILE
     return form
@@ -176,8 +200,8 @@ def _described(schema: type[ModelField]) -> dict[str, Any]:
         fields[name] = {"anyOf": [fields[name], {"type": "null"}]}
     for name in fields.keys() & IGNORED_VALUES.keys():
         fields[name] = {"enum": [None, *IGNORED_VALUES[name]], "description": IGNORED}
-    if "image" in fields:
-        fields["image"] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
+    for name in fields.keys() & FILES.keys():
+        fields[name] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
     if "mask" in fields:
         fields["mask"] = {"anyOf": [_TEXT, {"type": "null"}]}
     return described

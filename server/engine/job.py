@@ -6,6 +6,7 @@ A job's buffer never exceeds its images, however slowly it is read: painted byte
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
@@ -148,8 +149,28 @@ class StepsJob(PendingJob):
         return 0 if self.steps is None else sum(map(len, self.steps.arrays.values()))
 
 
+class CodesJob(PendingJob):
+    """A ScoreRequest of which the intervals of each image's bytes are kept."""
+
+    def __init__(self, request: ScoreRequest) -> None:
+        super().__init__(request)
+        self.intervals: dict[int, bytes] = {}  # by image, as in Scored
+
+    def receive(self, event: Event) -> None:
+        """Take in an event of the engine."""
+        if isinstance(event, Scored):
+            self.intervals[event.index] = event.intervals
+        super().receive(event)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of the intervals, which are kept until the request is answered; those of each image are as many."""
+        return sum(map(len, islice(self.intervals.values(), 1))) * len(self.intervals)
+
+
 class Job(PendingJob):
-    """A request that keeps its images, of `length` bytes each.
+    """A request that keeps its images, of `length` bytes each, in the order of its indices: by these *rows* they are
+    known here, which are the indices themselves where all images are wanted.
 
     After a crash a new engine paints an image from its first byte: bytes that are here already come again, unchanged,
     and are not passed on twice.
@@ -157,6 +178,7 @@ class Job(PendingJob):
 
     def __init__(self, request: Request, length: int) -> None:
         super().__init__(request)
+        self.rows = None if request.only is None else {index: row for row, index in enumerate(request.only)}
         self.image_bytes = length * (8 if isinstance(request, ScoreRequest) else 1)  # bits are float64
         self.images = np.zeros((self.total, length), np.uint8)
         self.painted = np.zeros(self.total, np.int64)  # bytes that are here
@@ -165,6 +187,7 @@ class Job(PendingJob):
         self.bits_per_dim = np.full(self.total, np.nan)
         self.evidence_bits = np.full(self.total, np.nan)  # NaN stays where an image is no completion
         self.effective_particles = np.full(self.total, np.nan)
+        self.labels: dict[int, int] = {}  # that codes say of images
         self.bits: dict[int, np.ndarray] = {}  # of every byte, by image, of a ScoreRequest
         self.finished: list[int] = []  # images, not yet returned by `updates`
         self.changing: set[int] = set()  # images with new provisional bytes, not yet returned by `updates`
@@ -184,20 +207,24 @@ class Job(PendingJob):
                     self.queue_seconds = event.queue_seconds
             case Pixels():
                 for index, first, data in event.painted:
-                    self.coalesced += int(first + len(data) > self.painted[index] > self.taken[index])
-                    self._write(index, first, data)
+                    row = self._row(index)
+                    self.coalesced += int(first + len(data) > self.painted[row] > self.taken[row])
+                    self._write(row, first, data)
                 for index, first, data in event.provisional:
-                    self._write_provisional(index, first, data)
+                    self._write_provisional(self._row(index), first, data)
             case StateSnapshot():
                 if event.position > self.snapshot_position:
                     self.snapshot, self.snapshot_position = event, event.position
             case Finished() if event.index in self.missing:
-                self._write(event.index, 0, event.image)
-                self.bits_per_dim[event.index] = event.bits_per_dim
+                row = self._row(event.index)
+                self._write(row, 0, event.image)
+                self.bits_per_dim[row] = event.bits_per_dim
                 if event.evidence_bits is not None and event.effective_particles is not None:
-                    self.evidence_bits[event.index] = event.evidence_bits
-                    self.effective_particles[event.index] = event.effective_particles
-                self.finished.append(event.index)
+                    self.evidence_bits[row] = event.evidence_bits
+                    self.effective_particles[row] = event.effective_particles
+                if event.label:
+                    self.labels[row] = event.label
+                self.finished.append(row)
             case Scored():
                 self.bits[event.index] = np.frombuffer(event.bits)
         super().receive(event)
@@ -221,6 +248,10 @@ class Job(PendingJob):
                 return
             else:
                 await self.changed.wait()
+
+    def _row(self, index: int) -> int:
+        """Return the row of an image of the request."""
+        return index if self.rows is None else self.rows[index]
 
     def _write(self, index: int, first: int, data: bytes) -> None:
         self.images[index, first : first + len(data)] = np.frombuffer(data, np.uint8)

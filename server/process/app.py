@@ -27,7 +27,7 @@ from scanline.server.api.middleware.observe import PROBES, HttpCounters, Observi
 from scanline.server.api.middleware.overhead import OverheadMiddleware
 from scanline.server.api.middleware.request_id import RequestIdMiddleware
 from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
-from scanline.server.api.routes import health, images, likelihoods, metrics, models, onnx, page, steps, websocket
+from scanline.server.api.routes import codes, health, images, likelihoods, metrics, models, onnx, page, steps, websocket
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.process.lifecycle import Lifecycle
 from scanline.server.process.memory import give_back_free_pages
@@ -92,6 +92,7 @@ def build(
     openapi.install(app, needs_key=keys is not None)
     app.include_router(images.router(served))
     app.include_router(likelihoods.router(served))
+    app.include_router(codes.router(served))
     app.include_router(steps.router(served))
     app.include_router(onnx.router(served))  # before models, whose path parameter would match /onnx as well
     app.include_router(models.router(served, reloader, has_keys=keys is not None))

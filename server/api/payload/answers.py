@@ -27,7 +27,7 @@ from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, ClientGoneError
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.image_output import ImageOutput
-from scanline.server.api.payload.response_schemas import ImageData, ImagesAnswer, Likelihood, LikelihoodsAnswer
+from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImageData, Likelihood, LikelihoodsAnswer
 from scanline.server.engine.job import Job
 
 JSON = "application/json"
@@ -35,7 +35,7 @@ NPY = "application/x-npy"
 NUMBER_BYTES = 20  # of a number in JSON
 PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, with its length
 MAX_PER_PIXEL_BYTES = 2**22  # bytes of all images of a request for bits per byte: its answer has 20 characters for each
-Facts = dict[str, Any]  # of a finished image: its class, bits_per_dim, and the numbers of a completion
+Facts = dict[str, Any]  # of a finished image: its number, class, bits_per_dim, and the numbers of a completion
 
 
 class WorkingResponse(Response):
@@ -91,15 +91,15 @@ def _start(headers: dict[str, str]) -> Message:
 
 
 async def painted_chunks(
-    answer: ImagesAnswer,
+    answer: DecodingsAnswer,
     images: np.ndarray,
     facts: Iterable[Facts],
     media_type: str,
     output: ImageOutput,
     known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
-    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each; `answer` has all fields of the
-    JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
+    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each, its number among them; `answer` has
+    all fields of the JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
     size: int | None = max(images.size, len(images) * prod(output.size or ()))
     if media_type == JSON:
         steps = _json(answer, _image_data(images, known, facts, output))
@@ -171,8 +171,8 @@ def _image_data(
 ) -> Iterator[Iterator[bytes]]:
     film = output.film
     turns = [None] * len(images) if film is None else film.turns(len(images), images.shape[1:3], known)
-    for index, (image, appear, own) in enumerate(zip(images, turns, facts, strict=True)):
-        data = ImageData(**output.data(image, appear), index=index, **own)
+    for image, appear, own in zip(images, turns, facts, strict=True):
+        data = ImageData(**output.data(image, appear), **own)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
 
 

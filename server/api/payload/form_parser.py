@@ -1,6 +1,6 @@
 """Multipart forms, parsed a few kilobytes at a time and kept in memory: no part is ever written to a disk.
 
-Each part is bounded by what it may hold, so the whole form is: a picture, or the text of a field.
+Each part is bounded by what it may hold, so the whole form is: a picture, a code, or the text of a field.
 """
 
 import asyncio
@@ -53,17 +53,18 @@ class FormParser(MultiPartParser):
         super().on_part_data(data, start, end)
 
 
-async def read_form(request: Request, max_pictures: int, max_picture_bytes: int) -> list[Part]:
-    """Return the parts of a request's form; raises ApiError or InvalidInput where it is wrong or too large."""
+async def read_form(request: Request, files: str, max_files: int, max_file_bytes: int) -> list[Part]:
+    """Return the parts of a request's form; raises ApiError or InvalidInput where it is wrong or too large. files: the
+    field of them."""
     _, options = parse_options_header(request.headers["content-type"])
     if options.get(b"charset", b"utf-8").lower() not in CHARSETS:
         raise ApiError(400, "The form's charset must be UTF-8.", code="invalid_multipart")
     # One file more than pictures: it may be a mask.
-    parser = FormParser(request.headers, _in_chunks(request.stream()), max_pictures + 1, max_picture_bytes)
+    parser = FormParser(request.headers, _in_chunks(request.stream()), max_files + 1, max_file_bytes)
     try:
         form = await parser.parse()
     except MultiPartException as error:
-        raise _refusal(error.message, max_pictures) from None
+        raise _refusal(error.message, files, max_files) from None
     if not parser.has_ended:
         raise ApiError(400, "The form ends before its closing boundary.", code="invalid_multipart")
     parts: list[Part] = []
@@ -85,10 +86,10 @@ async def _in_chunks(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[byte
             await asyncio.sleep(0)
 
 
-def _refusal(reason: str, max_pictures: int) -> ApiError | InvalidInput:
+def _refusal(reason: str, files: str, max_files: int) -> ApiError | InvalidInput:
     """Return the error for a form that starlette's parser refuses."""
     if reason.startswith("Too many files"):
-        return too_many_pictures(max_pictures)
+        return too_many_files(files, max_files)
     if reason.startswith("Too many fields"):
         message = f"The form has more than {MAX_FORM_FIELDS} text fields."
     elif reason.startswith("Part exceeded"):
@@ -98,6 +99,7 @@ def _refusal(reason: str, max_pictures: int) -> ApiError | InvalidInput:
     return ApiError(400, message, code="invalid_multipart")
 
 
-def too_many_pictures(max_pictures: int) -> InvalidInput:
-    """Return the error for a request with too many pictures."""
-    return InvalidInput(f"image: a request may have at most {max_pictures} pictures.", "image")
+def too_many_files(name: str, most: int) -> InvalidInput:
+    """Return the error for a request with too many pictures or codes; name: of their field."""
+    kind = "pictures" if name == "image" else "codes"
+    return InvalidInput(f"{name}: a request may have at most {most} {kind}.", name)

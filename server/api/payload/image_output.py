@@ -18,7 +18,7 @@ from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import quoted
-from scanline.server.api.payload.schemas import PaintFields
+from scanline.server.api.payload.schemas import OutputFields
 
 MEDIA_TYPES = {**pictures.MEDIA_TYPES, **films.MEDIA_TYPES}  # of stills and films
 URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")  # as in the official API, whose other models answer with base64
@@ -50,7 +50,7 @@ class ImageOutput:
     def headers(self) -> dict[str, str]:
         """The headers that say of images and uploads that they were resized."""
         headers = {} if self.size is None else {"x-scanline-resized-from": self.model_size}
-        return headers | ({"x-scanline-uploads-resized-from": ", ".join(self.uploaded)} if self.uploaded else {})
+        return headers | upload_headers(self.uploaded)
 
     def resized(self, image: np.ndarray) -> np.ndarray:
         """Return an image [H, W] or [H, W, 3] uint8 of the size that the answer has."""
@@ -76,7 +76,12 @@ def upload_fields(uploaded: tuple[str, ...]) -> dict[str, list[str]]:
     return {"uploads_resized_from": list(uploaded)} if uploaded else {}
 
 
-def image_output(fields: PaintFields, config: ModelConfig, n: int, resize: bool) -> ImageOutput:
+def upload_headers(uploaded: tuple[str, ...]) -> dict[str, str]:
+    """Return the header that says the same of an answer that is a file."""
+    return {"x-scanline-uploads-resized-from": ", ".join(uploaded)} if uploaded else {}
+
+
+def image_output(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -> ImageOutput:
     """Return the output of a request for `n` images; InvalidInput where its size is none, too large, or another than
     the model's without `resize`."""
     by_name = fields.response_format is None and fields.model in URL_BY_DEFAULT

@@ -23,11 +23,11 @@ class PartialImages:
         sources = list(zip(request.known, request.masks, strict=True)) or [(nothing, nothing)]
         known = [(np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources]
         self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
-        copies = request.n // len(sources)
+        copies = job.total // len(sources)
         # Images nearly always share their mask.
         cuts = {mask: _cuts(np.frombuffer(mask, bool), wanted, config) for mask in {mask for _, mask in sources}}
         self.cuts = np.repeat([cuts[mask] for _, mask in sources], copies, axis=0)
-        self.sent = np.zeros(request.n, np.int64)  # partial images of each that were sent, or skipped
+        self.sent = np.zeros(job.total, np.int64)  # partial images of each that were sent, or skipped
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray, bool]]:
         """Yield number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now, and

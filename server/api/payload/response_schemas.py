@@ -44,19 +44,47 @@ class ResizedUploads(BaseModel):
     )
 
 
-class ImagesAnswer(ResizedUploads):
-    """The JSON response of generations and edits."""
+class DecodingsAnswer(ResizedUploads):
+    """The JSON response of decodings."""
 
     created: int
     model: str
-    seed: int
-    temperature: float  # this and the next: the request's, or the model's default
-    guidance: float
     data: list[ImageData]
     size: str
     resized_from: str | None = None  # the model's size, if the images were resized to another
     output_format: str
     usage: Usage
+
+
+class ImagesAnswer(DecodingsAnswer):
+    """The JSON response of generations and edits."""
+
+    seed: int
+    temperature: float  # this and the next: the request's, or the model's default
+    guidance: float
+
+
+class ImageCode(BaseModel):
+    """One image's code; class is that under which it is coded, null where without one it is shorter."""
+
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+
+    index: int
+    code: str = Field(description="a .scan file of this image, in base64")
+    bytes: int = Field(description="of the file")
+    bits: float = Field(description="what the image's bytes need; the file is as long to within its head and a byte")
+    bits_per_dim: float
+    class_: str | None = Field(alias="class")
+
+
+class CodesAnswer(ResizedUploads):
+    """The JSON response of codes."""
+
+    created: int
+    model: str
+    coding: str = Field(description="of the model and its arithmetic: equal ones decode each other's codes")
+    precision: str
+    data: list[ImageCode]
 
 
 class Doubt(BaseModel):
@@ -217,12 +245,13 @@ class ModelCard(BaseModel):
     bits_per_dim: float | None
     typical_bits_per_dim: Range
     precision: str
-    parameters: int | None  # null, as the next five, until the model is loaded
+    parameters: int | None  # null, as the next six, until the model is loaded
     state_bytes_per_image: int | None
     backend: str | None
     backend_name: str | None  # as --backend names it
     fallbacks: list[str] | None  # for each faster backend, "name: why it is not used"
     digest: str | None  # of the weights and of all else that decides which bytes are painted
+    coding: str | None  # of all that decides what a code paints: equal ones decode each other's codes
 
 
 class ModelList(BaseModel):

@@ -4,6 +4,7 @@ Fields of the official Images API that have no effect here are accepted with the
 anyway, and refused with any other. An unknown field is an error: a misspelt `temperature` must not be ignored silently.
 """
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -65,6 +66,10 @@ NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
 MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
 MAX_CLASS_CHARACTERS = 256
 DEFAULT_REPEATS = 4
+MAX_RANGES = 1024  # of images of codes
+MOST_A_CODE = 2**16
+RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
+SEPARATOR = re.compile(r"[\s,]+")
 MAX_INSPECTED_STEPS = 64  # of a request: an answer of about half a megabyte
 CLEAN = (
     "auto: the noise of codecs and scanners is removed, for models of drawings, and classifications compare the bytes"
@@ -91,6 +96,15 @@ _AsText = BeforeValidator(lambda value: str(value) if type(value) is int else va
 Class = Annotated[
     str | None,
     Field(alias="class", max_length=MAX_CLASS_CHARACTERS, description="a class of the model, by any name"),
+    _AsText,
+]
+CodedClass = Annotated[
+    str | None,
+    Field(
+        alias="class",
+        max_length=MAX_CLASS_CHARACTERS,
+        description="a class of the model, by any name: an image is coded under it where that is shorter",
+    ),
     _AsText,
 ]
 PaintedClass = Annotated[
@@ -185,21 +199,12 @@ class SizeFields(ModelField):
     ] = None
 
 
-class PaintFields(SizeFields):
-    """The fields of both kinds of painting requests."""
+class OutputFields(SizeFields):
+    """The fields of every request that is answered with images."""
 
-    n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
-    prompt: Annotated[
-        str | None,
-        Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
-    ] = None
-    class_: PaintedClass = None
     size: Annotated[
         str | None, Field(description="auto, the model's own size, such as 28x28, or what size_policy allows")
     ] = None
-    seed: Seed = None
-    temperature: Temperature = None
-    guidance: Guidance = None
     response_format: Annotated[
         Literal["b64_json", "url"] | None,
         Field(description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"),
@@ -217,43 +222,14 @@ class PaintFields(SizeFields):
     stream: bool | None = None
     partial_images: Annotated[int | None, Field(ge=0, le=3, description="of each image, when streamed")] = None
     user: str | None = None
-    safety_identifier: str | None = None
-    background: Any = None
-    complexity: Any = None
-    frame_count: Any = None
-    frame_duration_ms: Any = None
-    input_fidelity: Any = None
-    markup: Any = None
-    moderation: Any = None
-    output_compression: Any = None
-    quality: Any = None
-    style: Any = None
-    svg: Any = None
 
-    @field_validator(*NULL_IS_DEFAULT, mode="before")
+    @field_validator(*NULL_IS_DEFAULT, mode="before", check_fields=False)
     @classmethod
     def _null_is_the_default(cls, value: Any, info: Any) -> Any:
         return cls.model_fields[info.field_name].default if value is None else value
 
-    @field_validator("temperature")
-    @classmethod
-    def _temperature(cls, value: float | None) -> float | None:
-        if value is not None:
-            check_temperature(value)
-        return value
-
-    @field_validator(*IGNORED_VALUES)
-    @classmethod
-    def _ignored(cls, value: Any, info: Any) -> Any:
-        accepted = [str(each) for each in IGNORED_VALUES[info.field_name]]  # a form has numbers as text
-        if value is None or (isinstance(value, str | int) and str(value) in accepted):
-            return value
-        instead = f" or send {' or '.join(accepted)}" if accepted else ""
-        message = f"{info.field_name} {quoted(value)} is not supported; leave it out{instead}."
-        raise InvalidInput(message, info.field_name, "unsupported_parameter")
-
     @model_validator(mode="after")
-    def _partial_images_need_stream(self) -> "PaintFields":
+    def _partial_images_need_stream(self) -> "OutputFields":
         if self.partial_images and not self.stream:
             raise InvalidInput("partial_images needs stream: true.", "partial_images")
         return self
@@ -271,6 +247,49 @@ class PaintFields(SizeFields):
         for name in names:
             sent = f"{name} {self.output_format}" if name == "output_format" else name
             raise InvalidInput(f"{sent} is for films; {instead}.", name)
+
+
+class PaintFields(OutputFields):
+    """The fields of both kinds of painting requests."""
+
+    n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
+    prompt: Annotated[
+        str | None,
+        Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
+    ] = None
+    class_: PaintedClass = None
+    seed: Seed = None
+    temperature: Temperature = None
+    guidance: Guidance = None
+    safety_identifier: str | None = None
+    background: Any = None
+    complexity: Any = None
+    frame_count: Any = None
+    frame_duration_ms: Any = None
+    input_fidelity: Any = None
+    markup: Any = None
+    moderation: Any = None
+    output_compression: Any = None
+    quality: Any = None
+    style: Any = None
+    svg: Any = None
+
+    @field_validator("temperature")
+    @classmethod
+    def _temperature(cls, value: float | None) -> float | None:
+        if value is not None:
+            check_temperature(value)
+        return value
+
+    @field_validator(*IGNORED_VALUES)
+    @classmethod
+    def _ignored(cls, value: Any, info: Any) -> Any:
+        accepted = [str(each) for each in IGNORED_VALUES[info.field_name]]  # a form has numbers as text
+        if value is None or (isinstance(value, str | int) and str(value) in accepted):
+            return value
+        instead = f" or send {' or '.join(accepted)}" if accepted else ""
+        message = f"{info.field_name} {quoted(value)} is not supported; leave it out{instead}."
+        raise InvalidInput(message, info.field_name, "unsupported_parameter")
 
 
 class GenerationRequest(PaintFields):
@@ -362,6 +381,62 @@ class ClassificationRequest(PictureFields):
 
     clean: Annotated[Clean, Field(description=CLEAN)] = "auto"
     user: str | None = None
+
+
+class CodesRequest(PictureFields):
+    """POST /v1/images/codes."""
+
+    class_: CodedClass = None
+    output_format: Annotated[
+        Literal["json", "file"],
+        Field(description="json: a code of each image by itself; file: one .scan file of all of them"),
+    ] = "json"
+    images_a_code: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MOST_A_CODE,
+            description="of a file: fewer are found and decoded sooner, more take less space; about 8 KB if absent",
+        ),
+        _whole_number(1, MOST_A_CODE),
+    ] = None
+    user: str | None = None
+
+    @field_validator("output_format", mode="before")
+    @classmethod
+    def _null_is_the_default(cls, value: Any) -> Any:
+        return "json" if value is None else value
+
+
+class DecodingRequest(OutputFields):
+    """POST /v1/images/decodings, codes as bytes."""
+
+    code: Annotated[list[bytes], Field(min_length=1)]
+    images: Annotated[
+        str | int | list[int | str] | None,
+        Field(description='which images of the codes, from 0: numbers and ranges, such as "3,17-20"; all if absent'),
+    ] = None
+    unchecked: Annotated[
+        bool, Field(description="return what a code paints even where it is not the picture that it was made of")
+    ] = False
+
+    def ranges(self, count: int) -> list[range]:
+        """Return which of `count` images are asked for; InvalidInput where one does not exist."""
+        if self.images is None:
+            return [range(count)]
+        texts = self.images if isinstance(self.images, list) else SEPARATOR.split(str(self.images).strip())
+        if len(texts) > MAX_RANGES:
+            raise InvalidInput(f"images may have at most {MAX_RANGES} numbers and ranges.", "images")
+        return [_range(str(text), count) for text in texts]
+
+
+def _range(text: str, count: int) -> range:
+    if not (match := RANGE.fullmatch(text)):
+        raise InvalidInput(f"images must be numbers and ranges, such as 3,17-20, not {quoted(text)}.", "images")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if not first <= last < count:
+        raise InvalidInput(f"images: {text} is not among the images 0 to {count - 1} of the codes.", "images")
+    return range(first, last + 1)
 
 
 def field_names(schema: type[BaseModel]) -> frozenset[str]:

@@ -1,30 +1,36 @@
-"""Request bodies. Those with pictures are multipart, as the official client sends them, or JSON with base64.
+"""Request bodies. Those with pictures or codes are multipart, as the official client sends them, or JSON with base64; a
+code may also be the body itself.
 
-Both become the same fields, checked by the same schema. In multipart, numbers and booleans are text and a list of
+All become the same fields, checked by the same schema. In multipart, numbers and booleans are text and a list of
 images is a repeated `image[]` part; in JSON, `image` is one string or a list of strings. Nothing is validated, decoded
 or copied before its size and its number are known to be what a request may have.
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterator
 from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
 
+from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.pictures import MAX_RESIZED_BYTES, from_base64, max_file_bytes
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.form_parser import Part, read_form, too_many_pictures
+from scanline.server.api.payload.form_parser import Part, read_form, too_many_files
 from scanline.server.api.payload.json_object import JsonLimits, parse_object
 from scanline.server.api.payload.schemas import MaskFields, PictureFields, field_names
 from scanline.server.process.registry import ModelRegistry
 
 Fields = TypeVar("Fields", bound=BaseModel)
 PICTURE_NAME = re.compile(r"images?(\[\d*\])?")  # as clients number or name a form's pictures
-FILE_FIELDS = ("image", "mask", "markup")  # markup is refused, by the schema
+BYTES = "application/octet-stream"
+LISTS = ("image", "code")  # fields of several files
+FILE_FIELDS = (*LISTS, "mask", "markup")  # markup is refused, by the schema
+MAX_JSON_CODE_BYTES = 2**21  # decoded from base64 in a few milliseconds; in a form only the body's size is limited
 MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 
 
@@ -36,6 +42,11 @@ def max_picture_bytes(models: ModelRegistry) -> int:
 def json_limits(models: ModelRegistry) -> JsonLimits:
     """Return what a JSON object with pictures may have."""
     return JsonLimits(models.max_images + 1, _base64_length(max_picture_bytes(models)))  # one may be a mask
+
+
+def code_limits(models: ModelRegistry) -> JsonLimits:
+    """Return what a JSON object with codes may have."""
+    return JsonLimits(models.max_images, _base64_length(MAX_JSON_CODE_BYTES))
 
 
 def max_message_bytes(models: ModelRegistry) -> int:
@@ -58,37 +69,45 @@ async def read_json(request: Request, schema: type[Fields]) -> Fields:
 
 async def read_fields(request: Request, schema: type[Fields], models: ModelRegistry) -> Fields:
     """Read a request with pictures for one of the models; raises ApiError or InvalidInput if it is wrong."""
-    kind = _kind(request)
+    kind, has_codes = _kind(request), "code" in schema.model_fields
     _check_encoding(request)
     if kind == "application/json":
         document = await _body(request)
+        limits = code_limits(models) if has_codes else json_limits(models)
         async with deadline(models.request_timeout), until_disconnect(request):
-            return await from_json(await parse_object(document, json_limits(models)), schema, models)
+            return await from_json(await parse_object(document, limits), schema, models)
     if kind == "multipart/form-data":
-        parts = await read_form(request, models.max_images, max(MAX_RESIZED_BYTES, max_picture_bytes(models)))
+        most = max(MAX_RESIZED_BYTES, max_picture_bytes(models))
+        files = ("code", models.max_images, sys.maxsize) if has_codes else ("image", models.max_images, most)
+        parts = await read_form(request, *files)
         return schema.model_validate(_form_fields(parts, schema), strict=False)
-    raise ApiError(415, "Send multipart/form-data or application/json.", code="unsupported_media_type")
+    if has_codes and kind in (MEDIA_TYPE, BYTES):
+        return schema.model_validate({"code": [bytes(await _body(request))]})
+    own = f", {MEDIA_TYPE}" if has_codes else ""
+    raise ApiError(415, f"Send multipart/form-data{own} or application/json.", code="unsupported_media_type")
 
 
 async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelRegistry) -> Fields:
-    """Return the fields of a JSON object with base64 pictures as `schema`; InvalidInput where one is wrong."""
-    body = _with_texts(body)
+    """Return the fields of a JSON object with base64 pictures or codes as `schema`; InvalidInput where one is wrong."""
+    if "image" in schema.model_fields:
+        body = _with_texts(body)
     check_names(body, schema)
     texts: list[tuple[str, Any]] = []
-    if "image" in body:
-        images = body["image"] if isinstance(body["image"], list) else [body["image"]]
-        if len(images) > models.max_images:
-            raise too_many_pictures(models.max_images)
-        texts += [("image", text) for text in images]
+    for name in body.keys() & LISTS:
+        given = body[name] if isinstance(body[name], list) else [body[name]]
+        if len(given) > models.max_images:
+            raise too_many_files(name, models.max_images)
+        texts += [(name, text) for text in given]
     if body.get("mask") is not None:
         texts.append(("mask", body["mask"]))
     size = sum(len(text) for _, text in texts if isinstance(text, str))
-    files = await offload.collect(_decoded(texts, max_picture_bytes(models)), size)
+    most = MAX_JSON_CODE_BYTES if "code" in body else max_picture_bytes(models)
+    files = await offload.collect(_decoded(texts, most), size)
     fields = dict(body)
     if fields.get("mask") is not None:
         fields["mask"] = files.pop()
-    if "image" in fields:
-        fields["image"] = files
+    for name in body.keys() & LISTS:
+        fields[name] = files
     return schema.model_validate(fields)
 
 
@@ -168,12 +187,13 @@ def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
     """Return the fields of a form's parts; InvalidInput where a name is unknown or repeated, or a part is misplaced."""
     fields: dict[str, Any] = {}
     for name, value in parts:
-        key = "image" if PICTURE_NAME.fullmatch(name) else name.removesuffix("[]")
+        is_picture = "image" in schema.model_fields and PICTURE_NAME.fullmatch(name)
+        key = "image" if is_picture else name.removesuffix("[]")
         check_names([key], schema)
         if isinstance(value, bytes) != (key in FILE_FIELDS):
             expected = "a file" if key in FILE_FIELDS else "text"
             raise InvalidInput(f"{key} must be {expected}.", key)
-        if key == "image":
+        if key in LISTS:
             fields.setdefault(key, []).append(value)
         elif key in fields:
             raise InvalidInput(f"{key} is given twice.", key)

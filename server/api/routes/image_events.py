@@ -17,19 +17,20 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.cancellation import deadline, until_disconnect
-from scanline.server.api.client import client_of
+from scanline.server.api.decoding import Decoding, RowChecks
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
-from scanline.server.api.jobs import facts, paint_request, painting
+from scanline.server.api.jobs import facts, painting
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.partial_images import PartialImages
 from scanline.server.api.payload.response_schemas import Usage
-from scanline.server.api.payload.schemas import EditRequest, PaintFields
+from scanline.server.api.payload.schemas import DecodingRequest, EditRequest, GenerationRequest, OutputFields
 from scanline.server.api.payload.sse import send_with_pings, sse_event
 from scanline.server.engine.job import Job
 from scanline.server.process.registry import ModelRegistry, ServedModel
 
 ERROR_EVENT_SECONDS = 5.0  # for a client to take an error event
+KINDS = {EditRequest: "image_edit", GenerationRequest: "image_generation", DecodingRequest: "image_decoding"}
 PING_SECONDS = 15.0  # proxies close an idle connection after 30 or more
 
 
@@ -41,19 +42,19 @@ class EventStream(Response):
         request: Request,
         models: ModelRegistry,
         model: ServedModel,
-        n: int,
-        fields: PaintFields,
+        wanted: GenerateRequest,
+        fields: OutputFields,
         output: ImageOutput,
+        decoding: Decoding | None,
     ) -> None:
         super().__init__()
-        self.request, self.models, self.model, self.n, self.fields = request, models, model, n, fields
-        self.output = output
-        self.kind = "image_edit" if isinstance(fields, EditRequest) else "image_generation"
+        self.request, self.models, self.model, self.wanted, self.fields = request, models, model, wanted, fields
+        self.output, self.decoding = output, decoding
+        self.kind = next(name for kind, name in KINDS.items() if isinstance(fields, kind))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        partial, client = bool(self.fields.partial_images), client_of(scope).id
-        wanted = paint_request(self.model, self.fields, self.n, client, stream=partial, provisional=partial)
-        failure = None
+        partial = bool(self.fields.partial_images)
+        wanted, failure = replace(self.wanted, stream=partial, provisional=partial), None
         try:
             async with until_disconnect(self.request), AsyncExitStack() as stack:
                 resize = self.models.resizes(self.fields.size_policy)
@@ -74,7 +75,7 @@ class EventStream(Response):
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
             "x-accel-buffering": "no",
-            "x-scanline-seed": str(wanted.seed),
+            **({"x-scanline-seed": str(wanted.seed)} if self.decoding is None else {}),
             **self.output.headers,
         }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -95,10 +96,12 @@ class EventStream(Response):
         return failure
 
     async def _paint(self, send: Send, wanted: GenerateRequest, job: Job) -> None:
-        config = self.model.config
+        config, decoding = self.model.config, self.decoding
         partials = await offload.run(lambda: PartialImages(job, wanted, self.fields.partial_images or 0, config))
+        checks = None if decoding is None else RowChecks(decoding, job.images)
         async for update in job.updates():
-            for index in sorted({*(index for index, _, _ in update.frames), *update.provisional}):
+            changed = {*(index for index, _, _ in update.frames), *update.provisional}
+            for index in sorted(changed if decoding is None else changed & decoding.shown.keys()):
                 for number, picture, is_provisional in partials.due(index):
                     event = await self._event("partial_image", wanted, index, picture)
                     event["partial_image_index"] = number
@@ -107,10 +110,15 @@ class EventStream(Response):
                     if await _send_event(send, event["type"], event):
                         partials.merge()
             for index in update.finished:
+                if checks is not None:
+                    await checks.finish(index)
+                if decoding is not None and index not in decoding.shown:
+                    continue
                 picture = job.images[index].reshape(config.image_shape)
                 event = await self._event("completed", wanted, index, picture)
                 usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
-                event |= {"temperature": wanted.temperature, "guidance": wanted.guidance}
+                if decoding is None:
+                    event |= {"temperature": wanted.temperature, "guidance": wanted.guidance}
                 event |= {**facts(job, index, config), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()
@@ -124,8 +132,8 @@ class EventStream(Response):
             **self.output.fields,
             "background": "opaque",
             "quality": "auto",
-            "index": index,
-            "seed": wanted.seed,
+            "index": index if self.decoding is None else self.decoding.shown[index],
+            **({"seed": wanted.seed} if self.decoding is None else {}),
         }
 
 

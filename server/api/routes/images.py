@@ -1,6 +1,5 @@
-"""POST /v1/images/generations and /v1/images/edits."""
+"""POST /v1/images/generations, /v1/images/edits and /v1/images/decodings."""
 
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,46 +12,79 @@ from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import grid
 from scanline.model.images.film import Film
 from scanline.model.inputs import InvalidInput
-from scanline.server.api.cancellation import finished
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.server.api.cancellation import deadline, finished, until_disconnect
 from scanline.server.api.client import client_of
+from scanline.server.api.decoding import Decoding, decoding_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.jobs import facts, image_count, paint_request, painting
-from scanline.server.api.openapi import json_body, painted, upload_body
+from scanline.server.api.openapi import code_body, json_body, painted, upload_body
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.accept import accepted
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
 from scanline.server.api.payload.image_output import MEDIA_TYPES, image_output
-from scanline.server.api.payload.response_schemas import ImagesAnswer, Usage
-from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, PaintFields
+from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImagesAnswer, Usage
+from scanline.server.api.payload.schemas import (
+    DecodingRequest,
+    EditRequest,
+    GenerationRequest,
+    OutputFields,
+    PaintFields,
+)
 from scanline.server.api.payload.uploads import read_fields, read_json
 from scanline.server.api.routes.image_events import EventStream
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.engine.job import Job
+from scanline.server.process.registry import ModelRegistry, ServedModel
 
 FILMS = tuple(films.MEDIA_TYPES.values())
 PICTURES = tuple(dict.fromkeys(MEDIA_TYPES.values()))
-WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type in Accept
 
 
 def router(models: ModelRegistry) -> APIRouter:
-    """Return both routes over `models`."""
+    """Return the routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
     generation, edit = json_body(GenerationRequest, {"n": 4, "seed": 7}), upload_body(EditRequest, {"keep_rows": 14})
+    decoding = code_body(DecodingRequest)
 
     @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
     async def generate_images(request: Request) -> Response:
         """Paint images from nothing."""
-        return await _paint(models, request, await read_json(request, GenerationRequest))
+        return _paint(models, request, await read_json(request, GenerationRequest))
 
     @routes.post("/edits", response_model=ImagesAnswer, responses=painted(), openapi_extra=edit)
     async def edit_images(request: Request) -> Response:
         """Complete images: known pixels are returned byte for byte, the others are painted."""
-        return await _paint(models, request, await read_fields(request, EditRequest, models))
+        return _paint(models, request, await read_fields(request, EditRequest, models))
+
+    @routes.post("/decodings", response_model=DecodingsAnswer, responses=painted(), openapi_extra=decoding)
+    async def decode_images(request: Request) -> Response:
+        """Return the images of codes, byte for byte."""
+        fields = await read_fields(request, DecodingRequest, models)
+        async with deadline(models.request_timeout), until_disconnect(request):
+            decoding = await decoding_of(models, fields)
+        wanted = decoding.request(client_of(request.scope).id)
+        return _respond(models, request, decoding.model, fields, wanted, decoding)
 
     return routes
 
 
-async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
+def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
     model = models.usable(fields.model)
-    n = image_count(fields, models)
-    resize = models.resizes(fields.size_policy)
+    wanted = paint_request(model, fields, image_count(fields, models), client_of(request.scope).id)
+    return _respond(models, request, model, fields, wanted)
+
+
+def _respond(
+    models: ModelRegistry,
+    request: Request,
+    model: ServedModel,
+    fields: OutputFields,
+    wanted: GenerateRequest,
+    decoding: Decoding | None = None,
+) -> Response:
+    """Return the response that paints the wanted images; of a decoding, it has those that are shown."""
+    shown = {index: index for index in range(wanted.n)} if decoding is None else decoding.shown
+    n, resize = len(shown), models.resizes(fields.size_policy)
     output = image_output(fields, model.config, n, resize)
     media_type = _media_type(request, fields)
     if film := _film(fields, media_type):
@@ -71,38 +103,43 @@ async def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -
                 f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
             )
             raise InvalidInput(message, "stream")
-        return EventStream(request, models, model, n, fields, output)
+        return EventStream(request, models, model, wanted, fields, output, decoding)
+
+    async def wait(entered: tuple[GenerateRequest, Job, tuple[str, ...]]) -> None:
+        await entered[1].wait()
+        if decoding is not None:
+            await offload.run(lambda: decoding.check(entered[1].images))
 
     async def work(send: Send) -> bytes | None:
-        wanted = paint_request(model, fields, n, client_of(request.scope).id)
         painted = painting(models, model, wanted, fields, resize)
-        async with finished(request, models.request_timeout, painted, lambda entered: entered[1].wait()) as (
-            wanted,
-            job,
-            uploaded,
-        ):
+        async with finished(request, models.request_timeout, painted, wait) as (completed, job, uploaded):
             said = replace(output, uploaded=uploaded)
-            answer = ImagesAnswer(
-                created=int(time.time()),
-                model=model.id,
-                seed=wanted.seed,
-                temperature=wanted.temperature,
-                guidance=wanted.guidance,
-                data=[],
+            images = job.images.reshape(-1, *model.config.image_shape)
+            if decoding is not None:
+                images = images[list(shown)]
+            common = {
+                "created": int(time.time()),
+                "model": model.id,
+                "data": [],
                 **said.fields,
-                usage=Usage.of(wanted.known_bytes, job.images.size),
-            )
-            shaped = job.images.reshape(-1, *model.config.image_shape)
-            each = (facts(job, index, model.config) for index in range(n))
-            known = wanted.known_pixels(model.config) if output.film else None
-            chunks = painted_chunks(answer, shaped, each, media_type, output, known)
-            headers = {"content-type": media_type, "x-scanline-seed": str(wanted.seed), **said.headers}
+                "usage": Usage.of(completed.known_bytes, images.size),
+            }
+            headers = {"content-type": media_type, **said.headers}
+            if decoding is not None:
+                answer = DecodingsAnswer(**common)
+            else:
+                drawn = {name: getattr(completed, name) for name in ("seed", "temperature", "guidance")}
+                answer = ImagesAnswer(**common, **drawn)
+                headers["x-scanline-seed"] = str(completed.seed)
+            each = ({"index": number, **facts(job, row, model.config)} for row, number in shown.items())
+            known = completed.known_pixels(model.config) if output.film else None
+            chunks = painted_chunks(answer, images, each, media_type, output, known)
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)
 
 
-def _film(fields: PaintFields, media_type: str) -> Film | None:
+def _film(fields: OutputFields, media_type: str) -> Film | None:
     """Return the film to answer with, None for other answers; InvalidInput where only the fields ask for one."""
     kind = MEDIA_TYPES[fields.output_format] if media_type == JSON else media_type
     if kind in FILMS:
@@ -112,10 +149,10 @@ def _film(fields: PaintFields, media_type: str) -> Film | None:
     return None
 
 
-def _media_type(request: Request, fields: PaintFields) -> str:
+def _media_type(request: Request, fields: OutputFields) -> str:
     """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture."""
-    accepted = _accepted(request.headers.get("accept", ""))
-    for kind in accepted:
+    kinds = accepted(request)
+    for kind in kinds:
         if kind in (NPY, *PICTURES):
             return kind
         if kind == "image/*":
@@ -123,7 +160,7 @@ def _media_type(request: Request, fields: PaintFields) -> str:
             return named if fields.film is None or named in FILMS else films.MEDIA_TYPES["apng"]
         if kind in ("application/json", "application/*", "*/*"):
             return JSON
-    for kind in accepted:
+    for kind in kinds:
         if kind.startswith("image/"):
             message = f"Accept: {kind[:MAX_QUOTED]} is not supported; use {_any_of(PICTURES)}."
             raise ApiError(406, message, code="not_acceptable")
@@ -132,13 +169,3 @@ def _media_type(request: Request, fields: PaintFields) -> str:
 
 def _any_of(kinds: Sequence[str]) -> str:
     return f"{', '.join(kinds[:-1])} or {kinds[-1]}"
-
-
-def _accepted(header: str) -> list[str]:
-    """Return the media types of an Accept header, those of the greatest weight first (RFC 9110, 12.4.2)."""
-    weights: dict[str, float] = {}
-    for part in header.lower().split(","):
-        kind, *parameters = map(str.strip, part.split(";"))
-        given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
-        weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
-    return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])

@@ -63,4 +63,5 @@ def _card(model: ServedModel) -> ModelCard:
         backend_name=ready.backend_name if ready else None,
         fallbacks=list(ready.fallbacks) if ready else None,
         digest=ready.digest if ready else None,
+        coding=ready.coding if ready else None,
     )

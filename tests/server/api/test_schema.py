@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from scanline.model.formats.code_file import MEDIA_TYPE, read
 from tests.support.pictures import decode, encode, noise, text
 from tests.support.server.error_answers import ONE_SENTENCE, assert_refused
 from tests.support.server.running_server import PATIENCE, Server
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 CLASSIFICATIONS, STEPS = "/v1/images/classifications", "/v1/images/steps"
-WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS, STEPS), "POST")
+CODES, DECODINGS = "/v1/images/codes", "/v1/images/decodings"
+WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS, STEPS, CODES, DECODINGS), "POST")
 RELOAD = "/v1/models/{name}/reload"
 NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/onnx"), "GET") | {RELOAD: "POST"}
 ROUTES = WITH_BODY | NAMED | dict.fromkeys(("/v1/models", "/healthz", "/readyz", "/metrics"), "GET")
@@ -62,6 +64,7 @@ VALID = {  # values that also fit the model, which the description does not know
     },
     CLASSIFICATIONS: {"model": st.just("grey"), "image": st.lists(st.sampled_from(GOOD), min_size=1, max_size=3)},
 }
+VALID[CODES] = VALID[CLASSIFICATIONS]
 MASKED = VALID[CLASSIFICATIONS] | {"mask": st.just(MASK), "particles": st.integers(1, 64)}
 VALID[EDITS] = VALID[GENERATIONS] | MASKED
 VALID[LIKELIHOODS] = MASKED | {
@@ -163,6 +166,9 @@ def test_bodies_and_operations_have_the_names_that_generated_clients_take(descri
     assert all(operation["operationId"].isidentifier() for operation in operations)
     for path in WITH_BODY:
         for kind, body in raw["paths"][path]["post"]["requestBody"]["content"].items():
+            if kind == "application/octet-stream":  # a code itself
+                assert body["schema"] == {"type": "string", "format": "binary"}
+                continue
             name = body["schema"]["$ref"].removeprefix("#/components/schemas/")
             assert raw["components"]["schemas"][name]["title"] == name
             assert set(body.get("example", ())) <= set(raw["components"]["schemas"][name]["properties"])
@@ -181,7 +187,7 @@ def test_valid_requests(description: BaseSchema, session: requests.Session, path
 
 
 @pytest.mark.parametrize("examples", LENGTHS)
-@pytest.mark.parametrize("path", [GENERATIONS, EDITS, LIKELIHOODS])  # the model has no classes to tell apart
+@pytest.mark.parametrize("path", [GENERATIONS, EDITS, LIKELIHOODS, CODES])  # the model has no classes to tell apart
 def test_requests_that_fit_the_model_are_answered(
     description: BaseSchema, session: requests.Session, path: str, examples: int
 ) -> None:
@@ -197,7 +203,9 @@ def test_requests_that_fit_the_model_are_answered(
         fit(case, fields)
         response = send(case, session, {"accept": accept}, negative_data_rejection)
         assert response.status_code == 200, response.text
-        if path == LIKELIHOODS or accept == "application/json":
+        if response.headers["content-type"][0] == MEDIA_TYPE:
+            assert read(response.content).count
+        elif path in (LIKELIHOODS, CODES) or accept == "application/json":
             assert response.json()["data"]
         else:
             assert READ[accept](response.content).size % 35 == 0

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import (
+    Codes,
     Event,
     Failed,
     Finished,
@@ -27,7 +28,10 @@ from scanline.model.sampling.messages import (
 from scanline.model.sampling.stats.histogram import Histogram
 from scanline.server.cluster.replica import batches
 from scanline.server.engine.job import Job
+from scanline.server.engine.remote.fair_queue import ShardedJob
+from scanline.server.engine.remote.over_ray import MIN_SHARD, ReplicaPool
 from scanline.server.engine.remote.relay_job import RelayJob
+from scanline.server.engine.worker.process import EngineOptions
 from tests.support import small_models
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.engine.engine_ticks import run_until_idle
@@ -56,10 +60,11 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
         GenerateRequest(0, 9, seed=7, temperature=0.8),
         GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS),
         GenerateRequest(0, 8, 7, 1.0, PICTURES, HOLES, label=2, particles=3),
+        GenerateRequest(0, 9, 0, codes=Codes((b"some", b"other", b""), length=4, labelled=(True, False, True))),
         ScoreRequest(0, PICTURES * 4),
         ScoreRequest(0, PICTURES * 4, labels=(0, 1, 2, 3, 3, 2, 1, 0)),
     ],
-    ids=["paint", "complete", "particles of a class", "score", "score classes"],
+    ids=["paint", "complete", "particles of a class", "decode", "score", "score classes"],
 )
 def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreRequest) -> None:
     shapes = small_models.model(SHAPES)
@@ -78,6 +83,13 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
     assert job.remainder.only == (3, 5, 8)
     job.receive(Finished(0, 5, IMAGE, 2.5))
     assert job.remainder.only == (3, 8)
+
+
+def test_images_of_one_code_are_in_one_shard(grey_directory: Path) -> None:
+    pool = ReplicaPool(LocalReplicas(), 1, EngineOptions(grey_directory))  # type: ignore[arg-type]
+    request = GenerateRequest(0, 80, seed=0, codes=Codes((b"",) * 20, length=4))
+    sharded = ShardedJob(Job(request, 35), deque(range(80)))
+    assert [len(pool._next_shard(sharded)) for _ in range(2)] == [4 * MIN_SHARD, 4 * (20 - MIN_SHARD)]
 
 
 def relayed(index: int | None = None) -> tuple[RelayJob, list[Event]]:

@@ -73,6 +73,15 @@ def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte
     assert job.images[0].tobytes() == IMAGE
 
 
+def test_the_images_that_are_wanted_are_known_by_their_rows() -> None:
+    job = Job(GenerateRequest(0, 9, seed=0, only=(3, 7)), 35)
+    job.receive(Pixels(0, [(7, 0, IMAGE[:10])]))
+    job.receive(Finished(0, 7, IMAGE, 2.5, label=2))
+    assert (job.images[1].tobytes(), job.bits_per_dim[1], job.labels, job.missing) == (IMAGE, 2.5, {1: 2}, {3})
+    job.receive(Finished(0, 3, IMAGE[::-1], 3.0))
+    assert news(job) == [Update([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [1, 0])]
+
+
 def test_a_failure_ends_the_updates_and_the_wait() -> None:
     with pytest.raises(EngineFailedError, match="It broke"):
         news(after(Failed(0, "It broke.")))

@@ -35,7 +35,7 @@ def read(body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, pict
         return messages.pop(0)
 
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}
-    return asyncio.run(read_form(Request(scope, receive), pictures, picture_bytes))
+    return asyncio.run(read_form(Request(scope, receive), "image", pictures, picture_bytes))
 
 
 @given(

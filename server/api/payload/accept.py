@@ -1,0 +1,17 @@
+"""The Accept header."""
+
+import re
+
+from fastapi import Request
+
+WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type
+
+
+def accepted(request: Request) -> list[str]:
+    """Return the media types of a request's Accept, those of the greatest weight first (RFC 9110, 12.4.2)."""
+    weights: dict[str, float] = {}
+    for part in request.headers.get("accept", "").lower().split(","):
+        kind, *parameters = map(str.strip, part.split(";"))
+        given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
+        weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
+    return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])

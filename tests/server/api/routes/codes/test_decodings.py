@@ -1,0 +1,198 @@
+"""POST /v1/images/decodings: codes become the pictures that they were made of, or an error."""
+
+import base64
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.model.formats.code_file import MEDIA_TYPE, CodeFile, read
+from scanline.model.sampling.messages import Codes
+from tests.support.pictures import decode, encode, noise, painted, text
+from tests.support.server.error_answers import assert_error, assert_refused
+from tests.support.server.sse_reader import images, named, post_for_events
+
+URL, CODES = "/v1/images/decodings", "/v1/images/codes"
+IMAGES = noise(7, 7, 5)
+
+
+def file_of(client: httpx.Client, pictures: np.ndarray, **fields: object) -> bytes:
+    """A file of all the pictures."""
+    sent = {"image": [text(encode(image)) for image in pictures], "output_format": "file", **fields}
+    response = client.post(CODES, json=sent)
+    assert response.status_code == 200, response.text
+    return response.content
+
+
+@pytest.fixture(scope="module")
+def file(server: object) -> bytes:
+    """IMAGES, three to a code."""
+    with httpx.Client(base_url=server.url) as client:  # type: ignore[attr-defined]
+        return file_of(client, IMAGES, images_a_code=3)
+
+
+def changed(file: bytes, **fields: object) -> bytes:
+    return replace(read(file), **fields).to_bytes()
+
+
+def flipped(file: bytes, place: int = 0) -> bytes:
+    """The file with another bit in the first byte of one of its codes."""
+    read_: CodeFile = read(file)
+    codes = list(read_.codes.codes)
+    codes[place] = bytes([codes[place][0] ^ 1]) + codes[place][1:]
+    return changed(file, codes=Codes(tuple(codes), read_.codes.length, read_.codes.labelled))
+
+
+def test_codes_of_single_pictures_give_the_pictures_back(client: httpx.Client) -> None:
+    pictures = [text(encode(image)) for image in IMAGES]
+    codes = [one["code"] for one in client.post(CODES, json={"image": pictures}).json()["data"]]
+    answer = client.post(URL, json={"code": codes}).json()
+    np.testing.assert_array_equal(painted(answer), IMAGES)
+    assert [one["index"] for one in answer["data"]] == list(range(7))
+    assert not {"seed", "temperature", "guidance"} & set(answer)
+    assert answer["usage"]["output_tokens"] == IMAGES.size
+
+
+def test_a_file_as_the_body_in_a_form_and_in_json_among_images_in_flight(client: httpx.Client, file: bytes) -> None:
+    accept = {"accept": "application/x-npy"}
+    with ThreadPoolExecutor(4) as pool:
+        other = pool.submit(client.post, "/v1/images/generations", json={"n": 40, "seed": 3})
+        body = pool.submit(client.post, URL, content=file, headers={"content-type": MEDIA_TYPE, **accept})
+        form = pool.submit(client.post, URL, files={"code": ("a.scan", file)}, headers=accept)
+        json = pool.submit(client.post, URL, json={"code": text(file)})
+    assert other.result().status_code == 200
+    for response in (body.result(), form.result()):
+        np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), IMAGES)
+        assert "x-scanline-seed" not in response.headers
+    np.testing.assert_array_equal(painted(json.result().json()), IMAGES)
+
+
+@pytest.mark.parametrize("wanted", ["5", "1-2,0", [6, "2-3"], 4])
+def test_some_images_of_several_files(client: httpx.Client, file: bytes, wanted: object) -> None:
+    single = file_of(client, IMAGES[::-1], images_a_code=1)
+    parts = [str(each) for each in (wanted if isinstance(wanted, list) else str(wanted).split(","))]
+    numbers = [n for a, _, b in (part.partition("-") for part in parts) for n in range(int(a), int(b or a) + 1)]
+    both = np.concatenate([IMAGES, IMAGES[::-1]])
+    shifted = [*(f"{n}" for n in numbers), *(f"{n + 7}" for n in numbers)]
+    answer = client.post(URL, json={"code": [text(file), text(single)], "images": shifted}).json()
+    chosen = [*numbers, *(n + 7 for n in numbers)]
+    assert [one["index"] for one in answer["data"]] == chosen
+    np.testing.assert_array_equal(painted(answer), both[chosen])
+    answer = client.post(URL, json={"code": text(file), "images": wanted}).json()
+    np.testing.assert_array_equal(painted(answer), IMAGES[numbers])
+
+
+def test_codes_with_labels_and_without(shapes_client: httpx.Client) -> None:
+    sent = {"image": [text(encode(image)) for image in IMAGES], "class": "star"}
+    data = shapes_client.post(CODES, json=sent).json()["data"]
+    assert {one["class"] for one in data} == {None, "star"}
+    answer = shapes_client.post(URL, json={"code": [one["code"] for one in data]}).json()
+    np.testing.assert_array_equal(painted(answer), IMAGES)
+    assert [one["class"] for one in answer["data"]] == [one["class"] for one in data]
+    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx([one["bits_per_dim"] for one in data], 0.1)
+
+
+def test_a_sheet_and_a_film(client: httpx.Client, file: bytes) -> None:
+    body = {"code": text(file), "images": "0-3"}
+    sheet = client.post(URL, json=body, headers={"accept": "image/png"})
+    np.testing.assert_array_equal(decode(sheet.content), np.block([[*IMAGES[:2]], [*IMAGES[2:4]]]))
+    film = client.post(URL, json={**body, "frames": 3}, headers={"accept": "image/webp"})
+    assert (film.status_code, film.headers["content-type"]) == (200, "image/webp")
+
+
+def test_a_stream_with_partial_images(client: httpx.Client, file: bytes) -> None:
+    events = post_for_events(client, URL, code=text(file), images="4,1", partial_images=2)
+    np.testing.assert_array_equal(images(events), IMAGES[[1, 4]])
+    assert {event["type"] for event in events} == {"image_decoding.partial_image", "image_decoding.completed"}
+    assert [event["index"] for event in named(events, "completed")] == [1, 4]
+    assert all("seed" not in event and "guidance" not in event for event in events)
+
+
+def test_another_bit_is_an_error_and_is_seen_on_demand(client: httpx.Client, file: bytes) -> None:
+    response = client.post(URL, json={"code": text(flipped(file, 1))})
+    assert_refused(response, 400, "code", "checksum_differs")
+    assert "images 3 to 5" in response.json()["error"]["message"]
+    answer = client.post(URL, json={"code": text(flipped(file, 1)), "unchecked": True}).json()
+    np.testing.assert_array_equal((painted(answer) == IMAGES).all((1, 2)), [1, 1, 1, 0, 0, 0, 1])
+    assert client.post(URL, json={"code": text(flipped(file, 1)), "images": "0-2,6"}).status_code == 200
+
+
+def test_a_stream_ends_with_the_error_where_its_code_does(client: httpx.Client, file: bytes) -> None:
+    *events, error = post_for_events(client, URL, code=text(flipped(file, 1)))
+    assert_error(error, "code", "checksum_differs")
+    assert 5 not in {event["index"] for event in events}
+
+
+WRONG = {  # label: how a file is changed, what of it is sent, the code
+    "nothing": (lambda file: b"", "invalid_code"),
+    "a picture": (lambda file: encode(IMAGES[0]), "invalid_code"),
+    "cut short": (lambda file: file[:-5], "invalid_code"),
+    "another bit": (lambda file: file[:-5] + bytes([file[-5] ^ 1]) + file[-4:], "invalid_code"),
+    "a later version": (lambda file: file[:7] + b"\x63" + file[8:], "unknown_version"),
+    "another model's": (lambda file: changed(file, coding="0" * 32, precision="int8"), "other_model"),
+    "pixels of another shape": (lambda file: changed(file, height=5, width=7), "invalid_code"),
+    "labels of a model without classes": (
+        lambda file: changed(file, labels=11, codes=replace(read(file).codes, labelled=True)),
+        "invalid_code",
+    ),
+}
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_a_wrong_code_is_refused(client: httpx.Client, file: bytes, label: str) -> None:
+    change, code = WRONG[label]
+    response = client.post(URL, json={"code": text(change(file))})
+    assert_refused(response, 400, "code", code)
+    if code == "other_model":
+        assert "at precision int8; grey at " in response.json()["error"]["message"]
+    response = client.post(URL, json={"code": [text(file), text(change(file))]})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "code"
+
+
+def claiming(file: bytes, images: int) -> bytes:
+    """A file of a few bytes more that claims so many images."""
+    return changed(file, count=images, codes=Codes((b"\1" * 300,), images), checksums=(0,))
+
+
+FIELDS = {  # label: fields, the parameter that is named, the code
+    "no code": ({"code": []}, "code", "invalid_value"),
+    "a code that is a number": ({"code": 7}, "code", "invalid_value"),
+    "a code that is not base64": ({"code": "seven!"}, "code", "invalid_base64"),
+    "too many codes": ({"code": [""] * 2001}, "code", "invalid_value"),
+    "an image that is not there": ({"images": "3,7"}, "images", "invalid_value"),
+    "a range backwards": ({"images": "3-2"}, "images", "invalid_value"),
+    "words": ({"images": "all"}, "images", "invalid_value"),
+    "an image twice": ({"images": [1, "0-2"]}, "images", "invalid_value"),
+    "many numbers": ({"images": "1," * 2000}, "images", "invalid_value"),
+    "a seed": ({"seed": 4}, "seed", "unknown_parameter"),
+    "partial images without a stream": ({"partial_images": 2}, "partial_images", "invalid_value"),
+    "a model that is not there": ({"model": "colour"}, "model", "model_not_found"),
+}
+
+
+@pytest.mark.parametrize("label", FIELDS)
+def test_a_wrong_field_is_refused(client: httpx.Client, file: bytes, label: str) -> None:
+    fields, param, code = FIELDS[label]
+    status = 404 if code == "model_not_found" else 400
+    assert_refused(client.post(URL, json={"code": text(file), **fields}), status, param, code)
+
+
+def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) -> None:
+    bomb = claiming(file, 5000)
+    assert_refused(client.post(URL, json={"code": text(bomb)}), 400, "code", "invalid_value")
+    response = client.post(URL, json={"code": text(bomb), "images": "4999"})
+    assert_refused(response, 400, "images", "invalid_value")
+    assert "5000 images" in response.json()["error"]["message"]
+
+
+def test_a_code_of_a_colour_model_is_no_code_here(client: httpx.Client, colour_client: httpx.Client) -> None:
+    file = file_of(colour_client, noise(1, 3, 4, 3))
+    answer = colour_client.post(URL, content=file, headers={"content-type": MEDIA_TYPE}).json()
+    assert base64.b64decode(answer["data"][0]["b64_json"])
+    np.testing.assert_array_equal(painted(answer), noise(1, 3, 4, 3))
+    response = client.post(URL, content=file, headers={"content-type": MEDIA_TYPE})
+    assert_refused(response, 400, "code", "other_model")
