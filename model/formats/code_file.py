@@ -13,17 +13,14 @@ bytes of pixels, zeros at its end where it is shorter: what a file claims is bou
 
 import re
 import struct
-from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from numbers import Integral
-from zlib import crc32
 
 import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
-from scanline.kernels.codec.coder import PRECISION, TOTAL, Decoder, encode
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import Codes
@@ -37,8 +34,8 @@ PIXELS_A_BYTE = 1 << 18  # bytes of pixels to a byte of a code at most; of the h
 MOST_IMAGES = 1 << 22  # of a file; each takes some memory where all are decoded
 MOST_A_CODE = 1 << 16
 CODE_BYTES = 8192  # of a code by default, about
-BUCKETS = 32  # that a length's first bits are divided into
-SEEN, MOST_SEEN = 8, 1 << 14  # weight of a length in its bucket; of all, then they are halved
+FIRST_BITS = 5  # of the lengths of codes: those whose values are not equally likely
+MOST_SHIFT = 24  # the bits after them: a code is shorter than 2^29 bytes
 PRECISION_NAME = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 DIGEST_BYTES = 16
 
@@ -135,7 +132,7 @@ class CodeFile:
             _varint(len(lengths)) + lengths,
             *codes,
         ))  # fmt: skip
-        return MAGIC + bytes([VERSION]) + _varint(len(rest)) + struct.pack("<I", crc32(rest)) + rest
+        return MAGIC + bytes([VERSION]) + _varint(len(rest)) + struct.pack("<I", zlib.crc32(rest)) + rest
 
     def _filled(self, code: bytes, number: int) -> bytes:
         """Return a code with as many zeros at its end as it must have."""
@@ -171,7 +168,7 @@ def read(data: bytes, param: str = "file", most: int = MOST_IMAGES) -> CodeFile:
     size, checksum = rest.number(), int.from_bytes(rest.take(4), "little")
     rest.check(rest.left >= size, f"{param} is cut short: {size - rest.left:,} bytes are missing.")
     rest.check(rest.left == size, f"{param} is damaged: it has {rest.left - size:,} bytes beyond its end.")
-    rest.check(crc32(memoryview(data)[rest.at :]) == checksum, f"{param} is damaged: its checksum differs.")
+    rest.check(zlib.crc32(memoryview(data)[rest.at :]) == checksum, f"{param} is damaged: its checksum differs.")
     rest.reason = f"{param} contradicts itself, though its checksum is right: Scanline has not written it."
     return _contents(rest, most)
 
@@ -191,11 +188,11 @@ def _contents(rest: "_Reader", most: int) -> CodeFile:
     block = _block(length)
     blocks = -(-count // block)
     checksums = struct.unpack(f"<{blocks}H", rest.take(2 * blocks))
-    lengths = list(_unpacked(rest.take(rest.number()), -(-count // length), rest.left))
-    rest.check(sum(lengths) == rest.left)
-    for number, each in enumerate(lengths):
-        rest.check(each >= _least_bytes(min(length, count - number * length) * bytes_))
-    codes = Codes(tuple(rest.take(each) for each in lengths), length, labels > 1)
+    lengths = _unpacked(rest, -(-count // length))
+    least = np.full(len(lengths), _least_bytes(min(length, count) * bytes_))
+    least[-1] = _least_bytes((count - (len(lengths) - 1) * length) * bytes_)  # of the images that are left
+    rest.check(bool((lengths >= least).all()) and int(lengths.sum()) == rest.left)
+    codes = Codes(tuple(rest.take(each) for each in lengths.tolist()), length, labels > 1)
     return CodeFile(coding, precision, height, width, channels, count, codes, checksums, labels)
 
 
@@ -248,7 +245,7 @@ def _block(length: int) -> int:
 
 
 def _checksum(images: np.ndarray) -> int:
-    return crc32(images.tobytes()) & 0xFFFF
+    return zlib.crc32(images.tobytes()) & 0xFFFF
 
 
 def _least_bytes(pixels: int) -> int:
@@ -256,61 +253,35 @@ def _least_bytes(pixels: int) -> int:
     return -(-pixels // PIXELS_A_BYTE)
 
 
-class _Buckets:
-    """How often numbers have had the first bits that they have; what was frequent is likely again."""
-
-    def __init__(self) -> None:
-        self.weights = [1] * BUCKETS
-
-    def interval(self, bucket: int) -> tuple[int, int]:
-        """Return the interval of a bucket in TOTAL."""
-        total, before = sum(self.weights), sum(self.weights[:bucket])
-        start = before * TOTAL // total
-        return start, (before + self.weights[bucket]) * TOTAL // total - start
-
-    def find(self, target: int) -> int:
-        """Return the bucket whose interval holds a number."""
-        most = ((target + 1) * sum(self.weights) - 1) // TOTAL
-        return bisect_right(list(accumulate(self.weights)), most)
-
-    def add(self, bucket: int) -> None:
-        self.weights[bucket] += SEEN
-        if sum(self.weights) > MOST_SEEN:
-            self.weights = [weight + 1 >> 1 for weight in self.weights]
+def _packed(lengths: Sequence[int]) -> bytes:
+    """Return the lengths of codes in about the bits that their distribution needs: their first bits in Huffman's code,
+    the others as they are. That of a single code is all that is left."""
+    if len(lengths) == 1:
+        return b""
+    numbers = np.array(lengths, np.int64)
+    shift = max(int(numbers.max()).bit_length() - FIRST_BITS, 0)
+    huffman = zlib.compressobj(9, zlib.DEFLATED, -15, 9, zlib.Z_HUFFMAN_ONLY)
+    first = huffman.compress((numbers >> shift).astype(np.uint8).tobytes()) + huffman.flush()
+    others = np.packbits((numbers[:, None] >> np.arange(shift) & 1).astype(np.uint8))
+    return bytes([shift]) + first + others.tobytes()
 
 
-def _packed(numbers: Sequence[int]) -> bytes:
-    """Return numbers in the bits that their distribution needs: the first bits are coded by how frequent they are,
-    `shift` others as they are."""
-    shift = max(max(numbers).bit_length() - (BUCKETS - 1).bit_length(), 0)
-
-    def intervals() -> Iterator[tuple[int, int]]:
-        buckets = _Buckets()
-        for number in numbers:
-            yield buckets.interval(number >> shift)
-            yield _low_bits(number, shift)
-            buckets.add(number >> shift)
-
-    return bytes([shift]) + encode(intervals())
-
-
-def _unpacked(data: bytes, count: int, most: int) -> Iterator[int]:
-    """Yield `count` numbers, fewer where their sum is above `most`."""
-    shift, decoder, buckets, total = min(data[0] if data else 0, PRECISION), Decoder(data[1:]), _Buckets(), 0
-    for _ in range(count):
-        bucket = buckets.find(decoder.target())
-        decoder.take(*buckets.interval(bucket))
-        low = decoder.target() >> PRECISION - shift
-        decoder.take(*_low_bits(low, shift))
-        buckets.add(bucket)
-        number = bucket << shift | low
-        total += number
-        if total > most:
-            return
-        yield number
-
-
-def _low_bits(number: int, shift: int) -> tuple[int, int]:
-    """Return the interval of the last `shift` bits of a number, all equally likely."""
-    width = TOTAL >> shift
-    return (number & (1 << shift) - 1) * width, width
+def _unpacked(rest: "_Reader", count: int) -> np.ndarray:
+    """Take the lengths [count] int64 of codes."""
+    data = rest.take(rest.number())
+    if count == 1:
+        rest.check(not data)
+        return np.array([rest.left])
+    rest.check(data[:1] != b"" and data[0] <= MOST_SHIFT)
+    shift, huffman = data[0], zlib.decompressobj(-15)
+    try:
+        first = huffman.decompress(data[1:], count)
+    except zlib.error:
+        first = b""
+    others = huffman.unused_data
+    rest.check(len(first) == count and huffman.eof and len(others) == -(-count * shift // 8))
+    bits = np.unpackbits(np.frombuffer(others, np.uint8), count=count * shift).reshape(count, shift)
+    lengths = np.frombuffer(first, np.uint8).astype(np.int64) << shift
+    for bit in range(shift):
+        lengths |= bits[:, bit].astype(np.int64) << bit
+    return lengths
