@@ -67,7 +67,7 @@ def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
 def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
     images = noise(len(bits), 5, 4)
-    facts = [{"bits_per_dim": one} for one in bits]
+    facts = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
     found = whole(painted_chunks(answer(model), images, facts, JSON, OUTPUT))
     parsed = ImagesAnswer.model_validate_json(found)
     assert parsed.model_copy(update={"data": []}) == answer(model)
