@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scanline
+from scanline.model import zoo
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.code_file import MAGIC, read
 from tests.support import small_models
@@ -43,6 +44,16 @@ def test_images_come_back_at_the_bits_of_their_score(models: "dict[str, scanline
         np.testing.assert_array_equal(model.decompress(data, progress=lambda *each: done.append(each)), images)
         assert done[-1] == (images.size, images.size)
         np.testing.assert_array_equal(model.decompress(data, images=[11, 4, 4]), images[[11, 4, 4]])
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_a_shipped_model_compresses_what_it_paints(name: str) -> None:
+    model = scanline.load(name, device="cpu")
+    images = model.sample(2, seed=7, class_name="none")
+    data = model.compress(images.array)
+    bits = images.bits_per_dim.sum() * model.config.bytes
+    assert 8 * len(read(data).codes.codes[0]) == pytest.approx(bits, abs=12)
+    np.testing.assert_array_equal(model.decompress(data), images.array)
 
 
 def test_an_image_is_encoded_under_its_class_where_that_is_shorter(models: "dict[str, scanline.Model]") -> None:
