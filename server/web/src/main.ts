@@ -6,7 +6,7 @@ import "./style/paint.css";
 import "./style/complete.css";
 import { allModels } from "./api/models";
 import { setUpCode } from "./code/dialog";
-import { completeThis, setUpComplete } from "./complete/panel";
+import { completeThis, drawnPicture, setUpComplete } from "./complete/panel";
 import { setUpDevice } from "./device/panel";
 import { find } from "./elements";
 import { finishedPictures, setUpPaint } from "./paint/panel";
@@ -36,12 +36,12 @@ function setUpTheme(): void {
   });
 }
 
-/** Loads the code of "How it works" when the tab is first opened: the other tabs need none of it. */
-function setUpHow(): void {
+/** Loads the code of a tab when it is first opened: the other tabs need none of it. */
+function setUpLater(tab: string, load: () => Promise<void>): void {
   let opened: Promise<void> | undefined;
   window.addEventListener("tab", () => {
-    if (!isShown("how")) return;
-    opened ??= import("./how/panel").then((panel) => panel.setUpHow());
+    if (!isShown(tab)) return;
+    opened ??= load();
     opened.catch((error) => {
       opened = undefined;
       showError(error);
@@ -53,7 +53,9 @@ setUpTheme();
 setUpPaint();
 setUpComplete(finishedPictures);
 setUpDevice();
-setUpHow();
+setUpLater("how", () => import("./how/panel").then((panel) => panel.setUpHow()));
+const sources = { gallery: finishedPictures, drawing: drawnPicture };
+setUpLater("compress", () => import("./compress/panel").then((panel) => panel.setUpCompress(sources)));
 setUpCode();
 setUpViewer((picture) => {
   completeThis(picture);

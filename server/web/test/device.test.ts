@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { fromBase64 } from "../src/base64";
 import { Decoder, encode, type Interval } from "../src/device/codec/coder";
-import { goThrough, intervalOf, valueAt } from "../src/device/codec/law";
+import { goThrough, histogramStarts, intervalOf, valueAt } from "../src/device/codec/law";
 import { EXP2, LOG2, SIGMOID } from "../src/device/codec/tables";
 import { distributionOf } from "../src/device/distributions/distribution";
 import { firstByte, type Draw } from "../src/device/distributions/draw";
@@ -84,6 +84,10 @@ describe.each(vectors.codes)("codes of $config", ({ config, parameters, bytes, i
     });
     expect(decoded).toEqual(bytes);
   });
+});
+
+test("intervals of a first byte", () => {
+  expect(vectors.first.starts.map((_, value) => histogramStarts(vectors.first.histogram)(value))).toEqual(vectors.first.starts);
 });
 
 test("first bytes from a histogram", () => {

@@ -38,6 +38,8 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, classified: Server, size
     for tab in visitor.see("[role=tab]").all():
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
+        if tab.get_attribute("id") == "tab-compress":
+            expect(visitor.see("#coded-form")).to_be_visible()
         if tab.get_attribute("id") == "tab-how":
             expect(visitor.see("#bars figure")).to_be_visible()
         if tab.get_attribute("id") != "tab-complete":  # which is looked at when it shows more

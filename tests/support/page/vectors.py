@@ -16,7 +16,7 @@ import torch
 from scanline.kernels import LN2
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.codec.coder import encode
-from scanline.kernels.codec.reference import intervals
+from scanline.kernels.codec.reference import histogram_starts, intervals
 from scanline.kernels.codec.tables import exp2_table, log2_table, sigmoid_table
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
@@ -58,7 +58,11 @@ def vectors() -> dict[str, Any]:
         "labels": [_label(*of) for of in zip((-10, -1, -1000, 3) * 5, SEEDS * 4, INDICES * 5, strict=True)],
         "tables": [sha256(str(table()).encode()).hexdigest() for table in (exp2_table, log2_table, sigmoid_table)],
         "codes": [_code(*of) for of in enumerate(CODED)],
-        "first": {"histogram": small_models.HISTOGRAM, "draws": [_first(seed) for seed in range(60)]},
+        "first": {
+            "histogram": small_models.HISTOGRAM,
+            "starts": histogram_starts(small_models.HISTOGRAM),
+            "draws": [_first(seed) for seed in range(60)],
+        },
     }
 
 

@@ -42,7 +42,8 @@ export function setUpComplete(pictures: () => Picture[]): void {
   particles.onChange(showGuidance);
   results = new Results();
   runner = new JobRunner("complete");
-  const offerPictures = () => isShown("complete") && model && void showThumbnails(model, pictures(), completeThis);
+  const place = { prefix: "", verb: "Complete" };
+  const offerPictures = () => isShown("complete") && model && void showThumbnails(model, pictures(), completeThis, place);
   onModel((selected, isChosen) => {
     const isFirst = !model;
     model = selected;
@@ -76,13 +77,16 @@ export function setUpComplete(pictures: () => Picture[]): void {
     event.preventDefault();
     canvas.undo();
   });
-  setUpFiles((image, width, height) => model && canvas.load(image, width, height));
+  setUpFiles("complete", "upload", (image, width, height) => model && canvas.load(image, width, height));
 }
 
 /** Copies a picture of the gallery to the canvas. */
 export function completeThis(picture: Picture): void {
   canvas.load(picture.canvas, picture.size.width, picture.size.height);
 }
+
+/** The drawing, if there is one. */
+export const drawnPicture = (): Picture | undefined => (canvas.isEmpty ? undefined : canvas.image);
 
 /** What the form says of the drawing, after each change. */
 function showDrawing(): void {

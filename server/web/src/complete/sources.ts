@@ -1,5 +1,5 @@
-// Where a picture to complete comes from besides the brush: a file that is chosen, pasted or dropped, the gallery, and
-// while that is empty a few examples that the model paints.
+// Where the picture of a tab comes from besides the brush: a file that is chosen, pasted or dropped, the gallery, and while
+// that is empty a few examples that the model paints.
 
 import { bytesOf, type Model } from "../api/models";
 import { runJob } from "../api/websocket";
@@ -14,22 +14,22 @@ const EXAMPLE_SEED = "7";
 
 type Load = (image: CanvasImageSource, width: number, height: number) => void;
 
-/** Calls `load` with every file that the user chooses, pastes or drops while the tab is shown. */
-export function setUpFiles(load: Load): void {
-  const upload = find("upload", HTMLInputElement);
+/** Calls `load` with every file that the user chooses in the field `id`, pastes or drops while the tab is shown. */
+export function setUpFiles(tab: string, id: string, load: Load): void {
+  const upload = find(id, HTMLInputElement);
   upload.addEventListener("change", () => {
     void loadFile(upload.files?.[0], load);
     upload.value = "";
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find(({ type }) => type.startsWith("image/"));
-    if (isShown("complete")) void loadFile(file, load);
+    if (isShown(tab)) void loadFile(file, load);
   });
   // of the whole window: a file that is dropped beside the drawing must not replace the page
   window.addEventListener("dragover", (event) => event.preventDefault());
   window.addEventListener("drop", (event) => {
     event.preventDefault();
-    if (isShown("complete")) void loadFile(event.dataTransfer?.files[0], load);
+    if (isShown(tab)) void loadFile(event.dataTransfer?.files[0], load);
   });
 }
 
@@ -45,33 +45,36 @@ async function loadFile(file: File | undefined, load: Load): Promise<void> {
   }
 }
 
-let examples: Picture[] = []; // of one model
+let examples: Promise<Picture[]> = Promise.resolve([]); // of one model
 let examplesOf = "";
 
-/** Offers the first pictures of the gallery that have the model's size, or examples. */
-export async function showThumbnails(model: Model, gallery: Picture[], use: (picture: Picture) => void): Promise<void> {
+/** Offers the first pictures of the gallery that have the model's size, or examples; returns them. `prefix` is of the
+ * elements' ids, `verb` what a click does. */
+export async function showThumbnails(
+  model: Model,
+  gallery: Picture[],
+  use: (picture: Picture) => void,
+  { prefix, verb }: { prefix: string; verb: string },
+): Promise<Picture[]> {
   const fitting = gallery.filter(({ bytes }) => bytes.length === bytesOf(model)).slice(0, THUMBNAILS);
-  if (fitting.length > 0) return show(fitting, "From the gallery", use);
-  if (examplesOf !== model.id) {
+  if (examplesOf !== model.id && !fitting.length) {
     examplesOf = model.id;
-    examples = [];
-    examples = await paintExamples(model).catch(() => []); // a server that is busy has none
+    examples = paintExamples(model).catch(() => []); // a server that is busy has none
   }
-  if (examplesOf === model.id) show(examples, "Painted by the model", use);
-}
-
-function show(pictures: Picture[], label: string, use: (picture: Picture) => void): void {
-  find("examples", HTMLElement).hidden = pictures.length === 0;
-  setText("examples-label", label);
-  find("thumbnails", HTMLElement).replaceChildren(
+  const pictures = fitting.length ? fitting : await examples;
+  if (!fitting.length && examplesOf !== model.id) return []; // another model has been selected
+  find(`${prefix}examples`, HTMLElement).hidden = pictures.length === 0;
+  setText(`${prefix}examples-label`, fitting.length ? "From the gallery" : "Painted by the model");
+  find(`${prefix}thumbnails`, HTMLElement).replaceChildren(
     ...pictures.map((picture, index) => {
       const copy = picture.copy(() => true);
       const button = make("button", { type: "button", className: "thumbnail" }, copy.canvas);
-      button.setAttribute("aria-label", `Complete image ${index + 1}`);
+      button.setAttribute("aria-label", `${verb} image ${index + 1}`);
       button.addEventListener("click", () => use(picture));
       return button;
     }),
   );
+  return pictures;
 }
 
 async function paintExamples(model: Model): Promise<Picture[]> {

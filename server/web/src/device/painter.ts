@@ -1,5 +1,5 @@
-// Paints images with an exported model: each step runs the model once for the batch and samples the bytes of one step, a
-// byte or a whole pixel, of each image.
+// Paints images with an exported model: each step runs the model once for the batch and chooses the bytes of one step, a
+// byte or a whole pixel, of each image, as a rule by random numbers.
 // Knows neither the page nor the worker.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
@@ -39,7 +39,47 @@ export class OnnxModel {
   }
 }
 
-/** The images of one job and their state; `position` bytes of each are painted. */
+/** Chooses the bytes of the images of a loop. */
+export interface ByteChooser {
+  /** Byte 0 of a model without a start token, from the probabilities of its 256 values. */
+  firstByte(histogram: readonly number[], image: number): number;
+  /** The bytes of the step that begins at `position`. */
+  stepBytes(parameters: Float32Array, image: number, position: number): number[];
+}
+
+/** Samples the bytes of a job. */
+export class Sampler implements ByteChooser {
+  private readonly temperature: number;
+
+  constructor(
+    private readonly model: OnnxModel,
+    private readonly job: DeviceJob,
+  ) {
+    this.temperature = Math.fround(job.temperature);
+  }
+
+  firstByte(histogram: readonly number[], image: number): number {
+    return firstByte(histogram, this.draw(image, 0)[0], this.temperature);
+  }
+
+  stepBytes(parameters: Float32Array, image: number, position: number): number[] {
+    const { config, distribution } = this.model;
+    const draws = Array.from({ length: stepBytes(config) }, (_, i) => this.draw(image, position + i));
+    return distribution.sample(parameters, draws, this.temperature, []);
+  }
+
+  /** The labels of the images. */
+  get labels(): Int32Array {
+    const { label, seed, first, images } = this.job;
+    return Int32Array.from({ length: images }, (_, image) => labelOfImage(label, seed, first + image));
+  }
+
+  private draw(image: number, position: number): Draw {
+    return uniforms(this.job.seed, this.job.first + image, position);
+  }
+}
+
+/** Images that are painted side by side, and their state; `position` bytes of each are painted. */
 export class PaintLoop {
   readonly images: Uint8Array; // [B, N]
   readonly bits: Float64Array; // [B], of the painted bytes under the model at temperature 1
@@ -47,19 +87,19 @@ export class PaintLoop {
   private state: { s: Tensor; z: Tensor }; // s [L, B, H, C, M], z [L, B, H, C]
   private readonly labels: { label?: Tensor }; // [B]; none where the model has no classes
 
+  /** `labels` [B]: 0 for an image without a class. */
   constructor(
     readonly model: OnnxModel,
-    readonly job: DeviceJob,
+    private readonly chooser: ByteChooser,
+    labels: Int32Array,
   ) {
     const { layers, heads, key_width, value_width, classes } = model.config;
-    this.images = new Uint8Array(job.images * model.bytes);
-    this.bits = new Float64Array(job.images);
+    this.images = new Uint8Array(labels.length * model.bytes);
+    this.bits = new Float64Array(labels.length);
     const zeros = (...shape: number[]) => new Tensor(new Float32Array(shape.reduce((a, b) => a * b)), shape);
-    const sums = [layers, job.images, heads, key_width] as const;
+    const sums = [layers, labels.length, heads, key_width] as const;
     this.state = { s: zeros(...sums, value_width), z: zeros(...sums) };
-    const label = (_: unknown, image: number) => labelOfImage(job.label, job.seed, job.first + image);
-    const labels = () => Int32Array.from({ length: job.images }, label);
-    this.labels = classes.length ? { label: new Tensor("int32", labels(), [job.images]) } : {};
+    this.labels = classes.length ? { label: new Tensor("int32", labels, [labels.length]) } : {};
   }
 
   get isDone(): boolean {
@@ -70,19 +110,18 @@ export class PaintLoop {
   async step(): Promise<void> {
     const { config, distribution } = this.model;
     const { first_byte_histogram: histogram } = config;
-    const temperature = Math.fround(this.job.temperature);
     if (this.position === 0 && histogram) {
-      this.append(1, ([draw]) => {
-        const byte = firstByte(histogram, draw![0], temperature);
+      this.append(1, (image) => {
+        const byte = this.chooser.firstByte(histogram, image);
         return { bytes: [byte], bits: -Math.log2(histogram[byte]!) };
       });
       return;
     }
     const parameters = await this.parameters();
-    const each = parameters.length / this.job.images;
-    this.append(stepBytes(config), (draws, image) => {
+    const each = parameters.length / this.bits.length;
+    this.append(stepBytes(config), (image) => {
       const own = parameters.subarray(image * each, (image + 1) * each);
-      const bytes = distribution.sample(own, draws, temperature, []);
+      const bytes = this.chooser.stepBytes(own, image, this.position);
       return { bytes, bits: distribution.bits(own, bytes) };
     });
   }
@@ -90,8 +129,8 @@ export class PaintLoop {
   /** The painted bytes from position `from` on, image after image. */
   bytesFrom(from: number): Uint8Array {
     const length = this.position - from;
-    const bytes = new Uint8Array(this.job.images * length);
-    for (let image = 0; image < this.job.images; image++) {
+    const bytes = new Uint8Array(this.bits.length * length);
+    for (let image = 0; image < this.bits.length; image++) {
       const start = image * this.model.bytes;
       bytes.set(this.images.subarray(start + from, start + this.position), image * length);
     }
@@ -100,7 +139,7 @@ export class PaintLoop {
 
   /** Returns the parameters [B, P] of the step at `position`, and updates the state. */
   private async parameters(): Promise<Float32Array> {
-    const count = this.job.images;
+    const count = this.bits.length;
     const { parameters, next_s, next_z } = await this.model.session.run({
       image: new Tensor("uint8", this.images, [count, this.model.bytes]),
       position: new Tensor("int32", new Int32Array(count).fill(this.position), [count]),
@@ -111,12 +150,10 @@ export class PaintLoop {
     return parameters!.data as Float32Array;
   }
 
-  /** Adds `count` bytes to every image, which `paint` samples from their draws. */
-  private append(count: number, paint: (draws: Draw[], image: number) => { bytes: number[]; bits: number }): void {
-    for (let image = 0; image < this.job.images; image++) {
-      const { seed, first } = this.job;
-      const draws = Array.from({ length: count }, (_, i) => uniforms(seed, first + image, this.position + i));
-      const { bytes, bits } = paint(draws, image);
+  /** Adds `count` bytes to every image, which `paint` returns. */
+  private append(count: number, paint: (image: number) => { bytes: number[]; bits: number }): void {
+    for (let image = 0; image < this.bits.length; image++) {
+      const { bytes, bits } = paint(image);
       this.images.set(bytes, image * this.model.bytes + this.position);
       this.bits[image]! += bits;
     }

@@ -47,6 +47,9 @@ export function setUpDevice(): void {
   });
 }
 
+/** The workers, if they have loaded the selected model. */
+export const openedPool = (): WorkerPool | undefined => pool;
+
 /** Shows the size of the download on the button. */
 async function labelButton(): Promise<void> {
   const button = find("device-go", HTMLButtonElement);

@@ -1,14 +1,19 @@
-// A web worker: loads an exported model once, then runs paint jobs one after another and posts the bytes as it goes.
+// A web worker: loads an exported model once, then runs one command after another: it paints images and posts the bytes as
+// it goes, or writes or reads the code of a picture.
 
 import { env } from "onnxruntime-web/wasm";
-import { OnnxModel, PaintLoop, type DeviceJob } from "./painter";
+import { CodeChooser } from "./codec/chooser";
+import { OnnxModel, PaintLoop, Sampler, type DeviceJob } from "./painter";
 
 export type Command =
   | { type: "open"; runtime: ArrayBuffer; model: Uint8Array }
   | ({ type: "paint" } & DeviceJob)
+  | { type: "encode"; bytes: Uint8Array } // of a picture
+  | { type: "decode"; code: Uint8Array }
   | { type: "stop" };
 export type Reply =
   | ({ type: "painted" } & PaintedPart)
+  | ({ type: "coded" } & CodedPicture)
   | { type: "ended" }
   | { type: "failed"; message: string };
 
@@ -17,6 +22,13 @@ export interface PaintedPart {
   from: number;
   bytes: Uint8Array; // of each image those from position `from` on, image after image
   bits: Float64Array; // of each image, of all bytes so far, under the model at temperature 1
+}
+
+/** A picture and its code under the model without a class. */
+export interface CodedPicture {
+  bytes: Uint8Array;
+  bits: number[]; // of each byte
+  code: Uint8Array;
 }
 
 const POST_EVERY = 30; // milliseconds
@@ -33,15 +45,20 @@ async function run(command: Exclude<Command, { type: "stop" }>): Promise<void> {
     env.wasm.numThreads = 1; // threads need cross-origin isolation; the pool has several workers instead
     env.wasm.wasmBinary = command.runtime;
     model = await OnnxModel.open(command.model);
-  } else {
+  } else if (command.type === "paint") {
     await paint(command);
+  } else {
+    const { config } = model;
+    if (command.type === "encode") await code(CodeChooser.ofPicture(config, command.bytes));
+    else await code(CodeChooser.ofCode(config, command.code));
   }
   post({ type: "ended" });
 }
 
 async function paint(job: DeviceJob): Promise<void> {
   isStopped = false;
-  const loop = new PaintLoop(model, job);
+  const sampler = new Sampler(model, job);
+  const loop = new PaintLoop(model, sampler, sampler.labels);
   while (!loop.isDone && !isStopped) {
     const from = loop.position;
     const until = performance.now() + POST_EVERY;
@@ -49,6 +66,12 @@ async function paint(job: DeviceJob): Promise<void> {
     post({ type: "painted", from, bytes: loop.bytesFrom(from), bits: loop.bits });
     await receiveMessages();
   }
+}
+
+async function code(chooser: CodeChooser): Promise<void> {
+  const loop = new PaintLoop(model, chooser, new Int32Array(1));
+  while (!loop.isDone) await loop.step();
+  post({ type: "coded", bytes: loop.images, bits: chooser.bits, code: chooser.code });
 }
 
 /** Lets pending messages arrive; setTimeout would wait for milliseconds. */

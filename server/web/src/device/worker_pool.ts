@@ -1,9 +1,10 @@
 // A pool of web workers that share the images of a job, one for each core but one.
 
 import type { DeviceJob } from "./painter";
-import type { Command, PaintedPart, Reply } from "./worker";
+import type { CodedPicture, Command, PaintedPart, Reply } from "./worker";
 
 const MOST_WORKERS = 4; // each takes about 60 MB
+const CLOSED = "The worker was stopped.";
 
 /** Painted bytes of `images` images from index `first` on. */
 export interface Painted extends PaintedPart {
@@ -34,9 +35,20 @@ export class WorkerPool {
     await Promise.all(
       workers.map((worker, i) => {
         const part = { ...job, first: job.first + start(i), images: start(i + 1) - start(i) };
-        return worker.run({ type: "paint", ...part }, (painted) => onPainted({ ...part, ...painted }));
+        return worker.run({ type: "paint", ...part }, (reply) => {
+          if (reply.type === "painted") onPainted({ ...part, ...reply });
+        });
       }),
     );
+  }
+
+  /** Writes the code of a picture, or paints the picture that a code has. */
+  async code(command: Command & { type: "encode" | "decode" }): Promise<CodedPicture> {
+    let coded: CodedPicture | undefined;
+    await this.workers[0]!.run(command, (reply) => {
+      if (reply.type === "coded") coded = reply;
+    });
+    return coded!;
   }
 
   stop(): void {
@@ -48,21 +60,30 @@ export class WorkerPool {
   }
 }
 
-/** One worker and the command that it runs. */
+/** One worker and the command that it runs; others wait for its end. */
 class PoolWorker {
   private readonly worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+  private last: Promise<unknown> = Promise.resolve(); // settled when all commands have ended
+  private isClosed = false;
   private reject = (_: Error) => {};
 
-  /** Resolves when the command has ended; throws the worker's error. */
-  run(command: Command, onPainted: (part: PaintedPart) => void = () => {}): Promise<void> {
+  /** Resolves when the command has ended; throws the worker's error. `onReply` gets what it posts before. */
+  run(command: Command, onReply: (reply: Reply) => void = () => {}): Promise<void> {
+    const ended = this.last.then(() => this.start(command, onReply));
+    this.last = ended.catch(() => {});
+    return ended;
+  }
+
+  private start(command: Command, onReply: (reply: Reply) => void): Promise<void> {
+    if (this.isClosed) throw new Error(CLOSED);
     this.worker.postMessage(command);
     return new Promise((resolve, reject) => {
       this.reject = reject;
       this.worker.onerror = () => reject(new Error("This browser cannot run the model."));
       this.worker.onmessage = ({ data: reply }: MessageEvent<Reply>) => {
-        if (reply.type === "painted") onPainted(reply);
-        else if (reply.type === "failed") reject(new Error(reply.message));
-        else resolve();
+        if (reply.type === "failed") reject(new Error(reply.message));
+        else if (reply.type === "ended") resolve();
+        else onReply(reply);
       };
     });
   }
@@ -72,7 +93,8 @@ class PoolWorker {
   }
 
   close(): void {
+    this.isClosed = true;
     this.worker.terminate();
-    this.reject(new Error("The worker was stopped."));
+    this.reject(new Error(CLOSED));
   }
 }

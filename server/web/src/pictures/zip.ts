@@ -7,7 +7,7 @@ const CRC = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 const DATE = 0x21; // 1980-01-01, the first that the format has: the same files give the same archive
 
-const crc32 = (bytes: Uint8Array): number =>
+export const crc32 = (bytes: Uint8Array): number =>
   ~bytes.reduce((crc, byte) => CRC[(crc ^ byte) & 255]! ^ (crc >>> 8), -1) >>> 0;
 
 /** Values of two bytes (below 2^16) and four, little endian, each as [value, bytes]. */

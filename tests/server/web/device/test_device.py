@@ -13,6 +13,7 @@ from playwright.sync_api import Route, expect
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.server.api.onnx_export import Exported, Exports
+from tests.server.web.test_compress import SAME
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor
 from tests.support.server.running_server import PATIENCE, Server, serve
@@ -159,6 +160,24 @@ def paint_and_compare(visitor: Visitor) -> None:
     assert images >= IMAGES - 1
     assert percentage > 95
     expect(visitor.see("#device-gallery .differs")).to_have_count(IMAGES - images)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pixels", *OTHERS])
+def test_codes_are_made_and_painted_in_the_browser(visit: Visit, all_models: Server, name: str) -> None:
+    """From a model that was downloaded."""
+    visitor = visit(f"{all_models.url}/?model={name}#device", reduced_motion="reduce")
+    paint(wait_for_size(visitor))
+    visitor.see("#tab-compress").click()
+    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    by_the_server = len(visitor.see("#code-text").input_value())
+    visitor.see("#coded-by >> text=in this browser").click()
+    expect(visitor.see("#code-save")).to_be_hidden()
+    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    assert len(visitor.see("#code-text").input_value()) == pytest.approx(by_the_server, abs=2)
+    visitor.see("#bits").focus()
+    visitor.page.keyboard.press("Space")
+    expect(visitor.see("#coded-status")).to_contain_text("another picture from row 1, column 1 on.")
 
 
 def test_workers_share_the_images_and_the_model_is_downloaded_once_and_only_on_request(

@@ -18,7 +18,7 @@ const [FLOOR, FASTEST] = [661836, 13011448]; // -ln of the least scale in bits, 
 const LEAST_SCALE = 105; // 0.0001 in units of 2^-20: "elu"
 
 /** Where the interval of a byte's value begins, for values from 0 to 256. */
-type Starts = (value: number) => number;
+export type Starts = (value: number) => number;
 /** Returns the value of the byte that has these intervals: an encoder knows it, a decoder finds it. */
 export type Choose = (starts: Starts) => number;
 
@@ -28,6 +28,12 @@ type Predicts = Pick<OnnxConfig, "predicts" | "step" | "channels" | "components"
 export function goThrough(config: Predicts, parameters: Float32Array, choose: Choose): void {
   if (config.predicts === "categorical") goThroughByte(parameters, choose);
   else goThroughPixel(config.components, stepBytes(config), config.scale, parameters, choose);
+}
+
+/** The intervals of a first byte that no step predicts, from the probabilities of its 256 values. */
+export function histogramStarts(histogram: readonly number[]): Starts {
+  const before = sums(histogram.map((probability) => Math.trunc(probability * 2 ** 20) + 1));
+  return (value) => Math.floor((before[value]! * TOTAL) / before[256]!);
 }
 
 export function intervalOf(starts: Starts, value: number): Interval {
@@ -46,10 +52,14 @@ export function valueAt(starts: Starts, target: number): number {
 const startOf = (cumulative: number, value: number): number => cumulative - Math.floor(cumulative / 2 ** 16) + value;
 
 function goThroughByte(logits: Float32Array, choose: Choose): void {
-  const before = [0];
-  for (const below of belowLargest(logits)) before.push(before.at(-1)! + weightOf(below));
-  const total = before.at(-1)!;
-  choose((value) => startOf(Math.floor((before[value]! * TOTAL) / total), value));
+  const before = sums(belowLargest(logits).map(weightOf));
+  choose((value) => startOf(Math.floor((before[value]! * TOTAL) / before[256]!), value));
+}
+
+/** The sum of the weights before each of them, and of all. */
+function sums(weights: number[]): number[] {
+  let sum = 0;
+  return [0, ...weights.map((weight) => (sum += weight))];
 }
 
 function goThroughPixel(

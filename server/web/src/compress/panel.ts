@@ -1,0 +1,276 @@
+// Compress: a picture, the code that paints it, and what the model paints when bits of the code are flipped. Row by row,
+// the picture appears and the bits that it took fade.
+
+import type { Model } from "../api/models";
+import { fromBase64, toBase64 } from "../base64";
+import { Ink } from "../complete/ink";
+import { setUpFiles, showThumbnails } from "../complete/sources";
+import { openedPool } from "../device/panel";
+import { enlarge, find, make, onClick, pixelScale, setText } from "../elements";
+import { Picture } from "../pictures/picture";
+import { save } from "../pictures/files";
+import { pngSize } from "../pictures/png_size";
+import { onModel } from "../shell/model";
+import { clearNotice, FormError, showError } from "../shell/notice";
+import { isShown } from "../shell/tabs";
+import { BitBar, withFlipped } from "./bit_bar";
+import { DeviceCodec, ServerCodec, type Codec, type Painted } from "./codecs";
+import markup from "./compress.html?raw";
+import "../style/compress.css";
+
+const [ROOM, MARGIN] = [160, 48]; // CSS pixels of a picture, and beside both
+const PLAY_MS = 1500; // all rows
+const INVALID = { hex: "two hexadecimal digits for each byte", base64: "base64" };
+
+/** Pictures of the other tabs. */
+export interface Sources {
+  gallery(): Picture[];
+  drawing(): Picture | undefined;
+}
+
+let sources: Sources;
+let model: Model;
+let codec: Codec;
+let picture: Picture | undefined; // the visitor's
+let own = new Uint8Array(); // its code
+let code = new Uint8Array(); // the one that is shown
+let painted: Painted | undefined; // by it
+let bar: BitBar;
+let job = 0; // the latest; what an earlier one finds is not shown
+let playing: number | undefined;
+
+export function setUpCompress(from: Sources): void {
+  sources = from;
+  find("compress", HTMLElement).innerHTML = markup;
+  bar = new BitBar((bit) => void paint(withFlipped(code, bit)));
+  setUpFiles("compress", "coded-upload", (image, width, height) => {
+    const ink = new Ink(model);
+    ink.load(image, width, height);
+    void use(ink.picture());
+  });
+  onClick("coded-drawing", () => void use(sources.drawing()!));
+  find("coded-by", HTMLFieldSetElement).addEventListener("change", () => {
+    chooseCodec();
+    if (picture) void use(picture);
+  });
+  onClick("coded-play", () => (playing === undefined ? play() : pause()));
+  const rows = find("coded-rows", HTMLInputElement);
+  rows.addEventListener("input", () => {
+    pause();
+    showRows(Number(rows.value));
+  });
+  const form = find("coded-form", HTMLFormElement);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    try {
+      void paint(readText());
+    } catch (error) {
+      showError(error);
+    }
+  });
+  form.addEventListener("change", ({ target }) => target instanceof HTMLInputElement && writeText());
+  onClick("code-text-copy", () => void copy());
+  onClick("code-restore", () => void paint(own));
+  onClick("code-save", () => save(new Blob([codec.fileOf(own) as BlobPart]), `${model.id}-picture.scan`));
+  window.addEventListener("tab", offer);
+  window.addEventListener("resize", () => picture && fit());
+  onModel((selected) => {
+    model = selected;
+    document.querySelector<HTMLInputElement>("#coded-by input")!.checked = true;
+    chooseCodec();
+    picture = painted = undefined;
+    find("coded", HTMLElement).hidden = true;
+    find("coded-form", HTMLFormElement).hidden = true;
+    job++;
+    pause();
+    offer();
+  });
+}
+
+/** Offers pictures while the tab is shown, and takes the first where there is none. */
+async function offer(): Promise<void> {
+  if (!isShown("compress")) return pause();
+  const drawing = sources.drawing();
+  find("coded-drawing", HTMLButtonElement).hidden = !drawing;
+  find("coded-by", HTMLFieldSetElement).hidden = !openedPool();
+  const of = model;
+  const offered = await showThumbnails(model, sources.gallery(), use, { prefix: "coded-", verb: "Compress" });
+  const first = drawing ?? offered[0];
+  if (of === model && !picture && first) await use(first);
+}
+
+function chooseCodec(): void {
+  const pool = openedPool();
+  const by = document.querySelector<HTMLInputElement>("#coded-by :checked")!;
+  codec = by.value === "device" && pool ? new DeviceCodec(model, pool) : new ServerCodec(model);
+}
+
+/** Asks for the code of a picture, and paints it. */
+async function use(chosen: Picture): Promise<void> {
+  picture = Picture.of(chosen.size, chosen.bytes);
+  const current = picture;
+  find("coded", HTMLElement).hidden = false;
+  painted = undefined;
+  fit();
+  const form = find("coded-form", HTMLFormElement);
+  form.inert = true; // it has the code of another picture
+  await run("Asking for the code of this picture.", async (isCurrent) => {
+    const found = await codec.encode(current);
+    const png = await pngSize(current);
+    if (!isCurrent()) return;
+    own = Uint8Array.from(found);
+    showLengths(png);
+    await paint(own);
+  });
+  if (painted) form.inert = false;
+}
+
+/** Paints a code from its first row on. */
+async function paint(bytes: Uint8Array): Promise<void> {
+  await run("Painting what the code says.", async (isCurrent) => {
+    const found = await codec.decode(bytes);
+    if (!isCurrent()) return;
+    code = Uint8Array.from(bytes);
+    painted = found;
+    find("coded-form", HTMLFormElement).hidden = false;
+    find("code-restore", HTMLButtonElement).disabled = isEqual(code, own);
+    bar.show(code, own);
+    writeText();
+    find("coded-rows", HTMLInputElement).value = "0";
+    fit();
+    setText("coded-status", comparison());
+    play();
+  });
+}
+
+/** Runs the latest job, which shows nothing once there is a later one. */
+async function run(status: string, work: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
+  const number = ++job;
+  pause();
+  clearNotice();
+  setText("coded-status", status);
+  try {
+    await work(() => number === job);
+  } catch (error) {
+    if (number !== job) return;
+    setText("coded-status", "");
+    showError(error);
+  }
+}
+
+/** What the code's picture and the visitor's have in common. */
+function comparison(): string {
+  const { bytes, size } = painted!.picture;
+  const first = bytes.findIndex((byte, at) => byte !== picture!.bytes[at]);
+  if (first < 0) return "The code paints your picture, byte for byte.";
+  const pixel = Math.floor(first / size.channels);
+  const place = `row ${Math.floor(pixel / size.width) + 1}, column ${(pixel % size.width) + 1}`;
+  return `The code paints another picture from ${place} on.`;
+}
+
+function play(): void {
+  const { height } = model;
+  const rows = find("coded-rows", HTMLInputElement);
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return showRows(height);
+  showRows(Number(rows.value) === height ? 0 : Number(rows.value));
+  setPlay(true);
+  playing = window.setInterval(() => {
+    showRows(Number(rows.value) + 1);
+    if (Number(rows.value) === height) pause();
+  }, PLAY_MS / height);
+}
+
+function pause(): void {
+  window.clearInterval(playing);
+  playing = undefined;
+  setPlay(false);
+}
+
+function setPlay(isPlaying: boolean): void {
+  const button = find("coded-play", HTMLButtonElement);
+  button.setAttribute("aria-pressed", String(isPlaying));
+  button.textContent = isPlaying ? "Pause" : "Play";
+}
+
+/** Shows the first rows of the code's picture, and the bits that it took to paint them as read. */
+function showRows(rows: number): void {
+  const { width, height, channels } = model;
+  find("coded-rows", HTMLInputElement).value = String(rows);
+  const took = painted!.bits.slice(0, rows * width * channels).reduce((sum, bits) => sum + bits, 0);
+  const read = rows === height ? 8 * code.length : Math.min(8 * code.length, Math.round(took));
+  bar.showRead(read);
+  draw("coded-painted", painted!.picture, rows);
+  setText("coded-place", `${rows} of ${height} rows, ${read} of ${8 * code.length} bits`);
+}
+
+/** Sets the size of both pictures. */
+function fit(): void {
+  const rows = find("coded-rows", HTMLInputElement);
+  rows.max = String(model.height);
+  rows.disabled = find("coded-play", HTMLButtonElement).disabled = !painted;
+  draw("coded-picture", picture!, model.height);
+  if (painted) showRows(Number(rows.value));
+  else draw("coded-painted", picture!, 0);
+}
+
+function draw(id: string, { size, canvas: source }: Picture, rows: number): void {
+  const canvas = find(id, HTMLCanvasElement);
+  Object.assign(canvas, { width: size.width, height: size.height });
+  enlarge(canvas, pixelScale(size.width, Math.min(ROOM, (window.innerWidth - MARGIN) / 2)));
+  if (rows) canvas.getContext("2d")!.drawImage(source, 0, 0, size.width, rows, 0, 0, size.width, rows);
+}
+
+/** The lengths of the picture's code, of files of it, and of its bytes. */
+function showLengths(png: number): void {
+  const raw = picture!.bytes.length;
+  const rate = `${((8 * own.length) / raw).toFixed(2)} bits/dim`;
+  const file = codec.fileOf(own);
+  const lengths: [string, number, string][] = [["Code", own.length, rate]];
+  if (file) lengths.push([".scan file", file.length, ""]);
+  lengths.push(["PNG file", png, ""], ["Pixels", raw, ""]);
+  find("code-save", HTMLButtonElement).hidden = !file;
+  const most = Math.max(...lengths.map(([, bytes]) => bytes));
+  find("lengths", HTMLElement).replaceChildren(
+    ...lengths.map(([name, bytes, remark]) => {
+      const bytesText = `${bytes.toLocaleString("en")} bytes`;
+      const meter = make("meter", { value: bytes / most, ariaLabel: `Length: ${name}` });
+      const figure = make("span", { className: "figures" }, [bytesText, remark].filter(Boolean).join(" · "));
+      return make("li", {}, make("span", {}, name), meter, figure);
+    }),
+  );
+}
+
+const notation = (): "hex" | "base64" =>
+  new FormData(find("coded-form", HTMLFormElement)).get("notation") as "hex" | "base64";
+
+function writeText(): void {
+  const hex = () => Array.from(code, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  find("code-text", HTMLTextAreaElement).value = notation() === "hex" ? hex() : toBase64(code);
+}
+
+/** The code of the text; throws where it is none. */
+function readText(): Uint8Array {
+  const field = find("code-text", HTMLTextAreaElement);
+  const text = field.value.replace(/\s/g, "");
+  if (notation() === "hex" && /^([\da-f]{2})*$/i.test(text)) {
+    return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  }
+  try {
+    if (notation() === "base64") return fromBase64(text);
+  } catch {
+    // said below
+  }
+  throw new FormError(field, `The code must be ${INVALID[notation()]}.`);
+}
+
+async function copy(): Promise<void> {
+  const text = find("code-text", HTMLTextAreaElement).value;
+  const copied = await navigator.clipboard.writeText(text).then(
+    () => "Copied.",
+    () => "The browser does not allow copying.",
+  );
+  setText("coded-status", copied);
+}
+
+const isEqual = (one: Uint8Array, other: Uint8Array): boolean =>
+  one.length === other.length && one.every((byte, at) => byte === other[at]);

@@ -1,0 +1,82 @@
+"""Compress, in a real browser: a picture's code paints it again, and one with a flipped bit does not."""
+
+import base64
+
+import httpx
+import numpy as np
+from playwright.sync_api import expect
+
+from scanline.model.formats.code_file import read
+from tests.server.web.test_complete import picture
+from tests.support.page.visitor import Visit, Visitor
+from tests.support.pictures import encode, text
+from tests.support.server.running_server import Server
+
+SAME = "The code paints your picture, byte for byte."
+
+
+def code_of(client: httpx.Client, image: np.ndarray) -> bytes:
+    """The code that the API returns, out of its file."""
+    answer = client.post("/v1/images/codes", json={"image": text(encode(image))}).json()
+    return read(base64.b64decode(answer["data"][0]["code"])).codes.codes[0]
+
+
+def type_code(visitor: Visitor, code: str) -> None:
+    visitor.see("#code-text").fill(code)
+    visitor.see("#coded-form .primary").click()
+
+
+def test_a_code_paints_its_picture_and_with_a_flipped_bit_another(
+    visit: Visit, server: Server, client: httpx.Client
+) -> None:
+    visitor = visit(f"{server.url}/#compress", reduced_motion="reduce")
+    expect(visitor.see("#coded-status")).to_have_text(SAME)  # of an example
+    example = visitor.see("#code-text").input_value()
+    file = encode(picture())
+    visitor.see("#coded-upload").set_input_files({"name": "one.png", "mimeType": "image/png", "buffer": file})
+    code = code_of(client, picture())
+    expect(visitor.see("#code-text")).to_have_value(code.hex())
+    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    assert (visitor.pixels("#coded-painted")[..., 0] == picture()).all()
+    assert read(visitor.saved("#code-save").read_bytes()).codes.codes == (code,)
+
+    # A bit is flipped: the bytes before it are the same, and it is marked.
+    bits = visitor.see("#bits")
+    bits.focus()
+    for _ in range(20):
+        visitor.page.keyboard.press("ArrowRight")
+    visitor.page.keyboard.press("Space")
+    expect(visitor.see("#coded-status")).to_contain_text("another picture from row ")
+    expect(bits.locator(".flipped")).to_have_attribute("d", "M220 0h10v10h-10z")
+    painted = visitor.pixels("#coded-painted")[..., 0]
+    assert painted[0, 0] == picture()[0, 0]
+    assert (painted != picture()).any()
+    flipped = bytes([*code[:2], code[2] ^ 8, *code[3:]])
+    expect(visitor.see("#code-text")).to_have_value(flipped.hex())
+
+    # The slider shows the rows that some of the bits paint; a click flips the bit back.
+    visitor.see("#coded-rows").fill("1")
+    assert (visitor.pixels("#coded-painted")[..., 3] > 0).sum(axis=1).tolist() == [5, 0, 0, 0, 0, 0, 0]
+    place = f"1 of 7 rows, {bits_of_first_row(client, painted)} of {8 * len(code)} bits"
+    expect(visitor.see("#coded-place")).to_have_text(place)
+    bits.click(position={"x": 225, "y": 5})
+    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    expect(visitor.see("#code-restore")).to_be_disabled()
+
+    # A code that is typed, of another length or none of a picture, is painted; what is no code is refused.
+    type_code(visitor, code[:3].hex())
+    expect(visitor.see("#coded-status")).to_contain_text("another picture")
+    visitor.see("text=Base64").click()
+    expect(visitor.see("#code-text")).to_have_value(text(code[:3]))
+    type_code(visitor, text(code))
+    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    visitor.see("text=Hex").click()
+    type_code(visitor, "xyz")
+    visitor.expect_notice("The code must be two hexadecimal digits for each byte.")
+    type_code(visitor, example)
+    expect(visitor.see("#coded-status")).to_contain_text("another picture")
+
+
+def bits_of_first_row(client: httpx.Client, image: np.ndarray) -> int:
+    body = {"image": text(encode(image)), "per_pixel": True}
+    return round(sum(client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"][0]))
