@@ -37,7 +37,7 @@ PARTS = (
     Part("one_image", one_image, 15, "one image alone"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
-    Part("reading", reading, 55, "prefill, scoring, completions"),
+    Part("reading", reading, 70, "prefill, scoring, completions, codes"),
     Part("resampling", resampling, 25, "copies of whole slots between particles"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "branches, chained launches, sizes of graphs"),

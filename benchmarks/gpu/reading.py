@@ -1,4 +1,4 @@
-"""Known bytes: prefill of one image, likelihoods of many images, completions of many different pictures."""
+"""Known bytes: prefill of one image, likelihoods of many images, completions of many different pictures, and codes."""
 
 import time
 from collections.abc import Iterator
@@ -7,10 +7,11 @@ import numpy as np
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, make_generator, model
+from scanline.kernels.codec.coder import encode
 from scanline.model.bench.measure import durations, synchronize
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Finished, GenerateRequest, ImageSpec
+from scanline.model.sampling.messages import Codes, Finished, GenerateRequest, ImageSpec
 from scanline.model.sampling.offline import run
 
 LENGTHS = (1, 15, 16, 392)  # of known prefixes, in bytes, after a whole image, as warm-up may read: what clients send
@@ -24,6 +25,7 @@ def reading(sizes: Sizes) -> Iterator[Finding]:
         yield from first_calls(f"reading/{name}", generator, images[0])
         yield from rates(f"reading/{name}", generator, images, sizes)
         yield from completions(f"reading/{name}", generator, images)
+        yield from codes(f"reading/{name}", generator, images)
         generator.close()
 
 
@@ -64,3 +66,27 @@ def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator
     finished = sum(isinstance(event, Finished) for events in run(Engine(generator), request) for event in events)
     rate = finished / (time.perf_counter() - began)
     yield Finding(f"{what}/completions", rate, "images/s", f"{finished} different pictures, half known, one request")
+
+
+def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:
+    """Yield the rates of reading where bytes' intervals lie, of painting from codes and of drawing as many images: each
+    the second time, when graphs are recorded."""
+    count = len(images)
+    for _ in range(2):
+        began = time.perf_counter()
+        reading = generator.start_reading(images, [generator.config.bytes] * count, coded=True)
+        generator.read(reading).wait()
+        found = [reading.intervals_of(row) for row in range(count)]
+        seconds = time.perf_counter() - began
+    yield Finding(f"{what}/intervals", count / seconds, "images/s", f"{count} at once, without the coder's time")
+    coded = Codes(tuple(encode(map(tuple, own.tolist())) for own in found if own is not None))
+    requests = {"decoded": GenerateRequest(0, count, seed=0, codes=coded), "drawn": GenerateRequest(1, count, seed=0)}
+    for name, request in requests.items():
+        for _ in range(2):
+            began = time.perf_counter()
+            ended = [event for events in run(Engine(generator), request) for event in events]
+            seconds = time.perf_counter() - began
+        painted = {event.index: event.image for event in ended if isinstance(event, Finished)}
+        right = sum(painted[index] == image.tobytes() for index, image in enumerate(images))
+        note = f"{right} of {count} are what was encoded" if name == "decoded" else "beside it"
+        yield Finding(f"{what}/{name}", count / seconds, "images/s", f"one request; {note}")

@@ -17,6 +17,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels import gpu
+from scanline.kernels.codec.coder import longest_code
 from scanline.model import resources
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.self_test import run_self_test
@@ -179,7 +180,8 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _no_room(rows: int, model: Transformer, chosen: Precision, free: int) -> str:
-    each = chosen.state_bytes(model.config) + 2 * model.config.bytes  # the state, the image and its mask
+    length = model.config.bytes  # of an image, and of its mask
+    each = chosen.state_bytes(model.config) + 2 * length + longest_code(length)
     return (
         f"{rows:,} slots of {each:,} bytes, and the buffers of a step and a prefill, do not fit into the {free:,} bytes"
         f" that are free on the {model.device.type}; at most about {int(0.8 * free / each):,} slots do"

@@ -30,7 +30,11 @@ def encoded(config: ModelConfig, scored: list[Scored], labels: list[int]) -> Cod
 
 @pytest.mark.parametrize(
     ("variant", "backend"),
-    and_slow([*((variant, "cpu") for variant in CORE), ("strokes", "eager")], *((each, "eager") for each in CORE[:2])),
+    and_slow(
+        [*((variant, "cpu") for variant in CORE), ("strokes", "eager")],
+        *((each, "eager") for each in CORE[:2]),
+        ("strokes", "cuda"),
+    ),
 )
 def test_codes_paint_their_images_among_others_and_by_themselves(variant: str, backend: str) -> None:
     config = small_models.config(**VARIANTS[variant], **CLASSES)
