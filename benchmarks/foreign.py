@@ -1,4 +1,4 @@
-"""What a model says of test digits that have been through a codec: of the first IMAGES, the share that is classified
+"""What a model says of test digits that have been through a codec: of IMAGES digits, the share that is classified
 rightly, the share that is typical, and how many are wrong with a probability above 0.99, of these how many typical.
 
 Each digit is read once for each class and each codec: 1,000 digits take hours of one core. After each 50 digits it
@@ -35,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--images", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="test digits before those that are read")
     parser.add_argument("--model", default="mnist-small")
     parser.add_argument("--codecs", nargs="+", default=list(CODECS), choices=list(CODECS))
     parser.add_argument("--clean", default="auto", choices=("auto", "off"))
@@ -43,7 +44,8 @@ def main() -> None:
     options = parser.parse_args()
     model = scanline.load(options.model, threads=options.threads)
     test = datasets.load("mnist", options.data, "test")
-    labels = datasets.labels("mnist", options.data, "test", test)[: options.images]
+    labels = datasets.labels("mnist", options.data, "test", test)
+    test, labels = (part[options.first : options.first + options.images] for part in (test, labels))
     truth = np.array([model.class_names.index(str(label)) for label in labels])
     bits: dict[str, np.ndarray] = {codec: np.empty((0, len(model.class_names))) for codec in options.codecs}
     tails: dict[str, np.ndarray] = {codec: np.empty(0) for codec in options.codecs}

@@ -26,6 +26,7 @@ from scanline.model.sampling.stats.tick_length import MOST_STEPS
 log = logging.getLogger("scanline.engine")
 
 STARTED = 256  # images in a tick, at least: some milliseconds of the host
+FEW, STARTING_SECONDS = 16, 0.005  # the same where the host steps, which waits: at least so many, and for so long
 
 
 @dataclass
@@ -66,7 +67,7 @@ class Admission:
         # A device that works on its own would wait for the host where thousands of images begin in one tick, and so end
         # in one: at most twice as many begin as end in a tick when they are spread evenly.
         evenly = ceil(generator.slots * MOST_STEPS / generator.config.steps)
-        self.most = max(STARTED, 2 * evenly) if generator.is_asynchronous else generator.slots + generator.spare
+        self.most = max(STARTED, 2 * evenly) if generator.is_asynchronous else FEW
         # Without a start token, the first byte is drawn when an image is placed.
         backend, first = generator.backend, generator.config.first
         self.tree = PrefixTree(generator.config, backend) if isinstance(backend, CpuBackend) and not first else None
@@ -163,7 +164,10 @@ class Admission:
             self.scheduler.append(ended.request, following, ended.client)
 
     def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
-        while len(placed) < self.most and (assignment := self.scheduler.admit()):
+        until = 0.0 if self.generator.is_asynchronous else time.monotonic() + STARTING_SECONDS
+        while len(placed) < self.most or time.monotonic() < until:
+            if (assignment := self.scheduler.admit()) is None:
+                break
             placed[assignment.image] = self._placement(assignment)
 
     def _placement(self, assignment: SlotAssignment) -> Placement:

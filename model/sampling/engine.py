@@ -11,7 +11,7 @@ asynchronous device is given the next tick's steps before the last ones have end
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.model.sampling.particles import at_check, groups_of, steps_to_check
-from scanline.model.sampling.scheduler import Scheduler
+from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS, TickLength
 from scanline.model.sampling.stats.time_shares import TimeShares
@@ -172,16 +172,21 @@ class Engine:
         self.recorder.batch = len(slots)
         if not len(slots):
             return
-        # Which slots: all, unless a client has to pause.
+        # Which slots: all, unless a client has to pause, or a step of all takes longer than a tick.
         clients, positions = self.time_shares.next(self.scheduler.held), self.scheduler.positions
-        if len(clients) < len(self.scheduler.held):
-            images = self.scheduler.assigned.values()
-            slots = np.sort([slot for image in images if image.client in clients for slot in image.slots])
+        groups: Collection[SlotAssignment] = self.scheduler.groups.values()
+        stepped, most = self.scheduler.held, self.tick_length.images()
+        if len(clients) < len(stepped) or len(slots) > most:
+            images = self.scheduler.in_turn(clients, most)
+            groups = [image for image in images if image.others]
+            stepped = Counter(image.client for image in images for _ in image.slots)
+            slots = np.sort([slot for image in images for slot in image.slots])
+        self.scheduler.turn += 1
+        self.scheduler.stepped[slots] = self.scheduler.turn
         # How many steps: as many as fit into a tick, and none beyond the next check of an image's particles.
         step_bytes, before = self.generator.config.step_bytes, positions[slots]
         most_left, least_left = ((self.length - int(at)) // step_bytes for at in (before.min(), before.max()))
         steps = self.tick_length.steps(len(slots), most_left, least_left, streamed=bool(self.streams.requests))
-        groups = [image for image in self.scheduler.groups.values() if image.client in clients]
         steps = steps_to_check(groups, positions, steps, step_bytes)
         seconds = self.generator.start(slots, steps)
         # An image moves by the same bytes in every step, so that its position is known before the steps have ended.
@@ -191,8 +196,7 @@ class Engine:
             self.generator.resample(due)
         # The particles of an image paint its bytes once: only its first slot counts.
         painted = int((positions[slots] - before)[self.scheduler.is_first[slots]].sum())
-        stepped = {client: self.scheduler.held[client] for client in clients}
-        self.launched = Launch(seconds, steps, stepped, *self.recorder.launched(painted))
+        self.launched = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
 
     def _retire(self) -> None:
         """Fetch what streams are due and what the steps complete, and free the slots of complete images."""

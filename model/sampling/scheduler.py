@@ -21,7 +21,7 @@ A request on hold keeps its images and has no turns; it takes them up again behi
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +77,7 @@ class Scheduler:
         self.is_first = np.zeros(slots + spare, np.bool_)  # which of them are the first of an image
         # of the image in each busy slot, after the steps that were started
         self.positions = np.zeros(slots + spare, np.int64)
+        self.turn, self.stepped = 0, np.zeros(slots + spare, np.int64)  # when each slot has stepped last
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots, self.slots_needed = slots, slots_of
@@ -202,6 +203,19 @@ class Scheduler:
             freed += self.assigned[slot].slots
             self.release(slot)
         return sorted(freed)
+
+    def in_turn(self, clients: Collection[str], most: int) -> list[SlotAssignment]:
+        """Return the images of some clients; where these have more than `most` slots, as many of each client as have
+        its part of `most` slots, at least: those that have waited longest for a step."""
+        images = [image for image in self.assigned.values() if image.client in clients]
+        if sum(len(image.slots) for image in images) <= most:
+            return images
+        chosen, part = [], Counter[str]()
+        for image in sorted(images, key=lambda image: int(self.stepped[image.slot])):
+            if part[image.client] < max(1, most // len(clients)):
+                part[image.client] += len(image.slots)
+                chosen.append(image)
+        return chosen
 
     def _admit_to_spare(self) -> SlotAssignment | None:
         """Assign spare slots to the next image within its client's share, where one of more slots is in the way."""

@@ -7,9 +7,10 @@ mean of the clients with images in flight, and an overdraft. At least one client
 does.
 
 A client that comes, or returns, begins with what it had used before, but at most CREDIT overdrafts behind the others:
-a client that had the engine alone has then used its overdraft, and waits while the new one's images step. What a client
-used beyond its share it still owes when it returns, less its shares of the time meanwhile. The idea is that of fair
-queueing (Demers, Keshav and Shenker, 1989): `now` is their virtual time.
+a client that had the engine alone has then used its overdraft, and waits while the new one's images step. With many
+images, none of which would be done sooner for it, it begins as many times less behind. What a client used beyond its
+share it still owes when it returns, less its shares of the time meanwhile. The idea is that of fair queueing (Demers,
+Keshav and Shenker, 1989): `now` is their virtual time.
 """
 
 from collections.abc import Mapping
@@ -55,17 +56,16 @@ class TimeShares:
     def _mean(self) -> float:
         return sum(self.used.values()) / max(1, len(self.used))
 
-    @property
-    def _least(self) -> float:
-        """What a client begins with that has used no more."""
-        return self.now - CREDIT * self.overdraft
-
     def _update(self, images: Mapping[str, int]) -> None:
         """Begin with new clients, and remember of those that have left what they owe."""
-        least = self._least
+        credit = CREDIT * self.overdraft
+        least = self.now - credit
         left = {client: used for client, used in self.used.items() if client not in images}
         away = self.away | left
-        self.used = {client: self.used.get(client, max(least, away.pop(client, least))) for client in images}
+        self.used = {
+            client: self.used.get(client, max(self.now - credit / count, away.pop(client, least)))
+            for client, count in images.items()
+        }
         self.away = {client: used for client, used in away.items() if used > least and client not in images}
         while len(self.away) > MAX_AWAY:
             del self.away[min(self.away, key=self.away.__getitem__)]

@@ -8,6 +8,7 @@ import base64
 import io
 import json
 import os
+import re
 import socket
 import struct
 import sys
@@ -18,6 +19,9 @@ from PIL import Image
 
 SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")  # each of a series is to be a new client, with its burst
 HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
+EDITS, GENERATIONS, CLASSIFICATIONS, LIKELIHOODS = (
+    f"/v1/images/{name}" for name in ("edits", "generations", "classifications", "likelihoods")
+)
 HANDSHAKE = (
     b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + KEY + b"connection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -97,6 +101,30 @@ async def fragments(port: int) -> None:
         await writer.drain()
 
 
+async def ask(port: int, path: str, fields: dict[str, object], accept: str = "*/*", read: bool = True) -> None:
+    """The same request again and again; without `read`, as many as the server takes, whose answers are not read."""
+    body = json.dumps(fields).encode()
+    head = b"POST %s HTTP/1.1\r\n" % path.encode() + HOST + KEY + b"accept: %s\r\n" % accept.encode()
+    head += b"content-type: application/json\r\n"
+    request = head + b"content-length: %d\r\n\r\n" % len(body) + body
+    reader, writer = await connect(port)
+    while read:
+        writer.write(request)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", answer.lower())
+        assert length
+        await reader.readexactly(int(length[1]))
+    writer.write(request * 64)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    await asyncio.sleep(3600)
+
+
+def _picture(**options: object) -> str:
+    file = io.BytesIO()
+    Image.new("L", (28, 28)).save(file, **{"format": "PNG", **options})  # type: ignore[arg-type]
+    return base64.b64encode(file.getvalue()).decode()
+
+
 def _slow_png() -> bytes:
     """A valid picture that takes long to decode: it has as many ancillary chunks as fit into a file."""
     file = io.BytesIO()
@@ -109,11 +137,106 @@ def _slow_png() -> bytes:
 async def slow_pictures(port: int) -> None:
     """Completions of pictures that take long to decode."""
     picture = base64.b64encode(_slow_png()).decode()
-    body = json.dumps({"image": [picture] * 16, "keep_rows": 27}).encode()
+    await ask(port, EDITS, {"image": [picture] * 16, "keep_rows": 27})
+
+
+async def swollen_pictures(port: int) -> None:
+    """Completions of a JPEG with as many broken EXIF tags as fit."""
+    tags = struct.pack(">2sHIH", b"MM", 42, 8, 5000) + struct.pack(">HHII", 0x9999, 77, 9, 1 << 30) * 5000
+    picture = _picture(format="JPEG", exif=b"Exif\0\0" + tags)
+    await ask(port, EDITS, {"image": [picture] * 16, "keep_rows": 27})
+
+
+async def broken_pictures(port: int) -> None:
+    """Completions of a picture that ends early: refused, a 400 each."""
+    await ask(port, EDITS, {"image": [_picture()[:40]] * 16, "keep_rows": 27})
+
+
+async def images(port: int) -> None:
+    """One image after the other on each connection."""
+    await ask(port, GENERATIONS, {})
+
+
+async def batches(port: int) -> None:
+    """Requests of 64 images."""
+    await ask(port, GENERATIONS, {"n": 64})
+
+
+async def sheets(port: int) -> None:
+    """Requests of 64 images as one picture."""
+    await ask(port, GENERATIONS, {"n": 64}, accept="image/png")
+
+
+async def particles(port: int) -> None:
+    """Completions of many particles."""
+    await ask(port, EDITS, {"image": _picture(), "keep_rows": 14, "particles": 64})
+
+
+async def classifications(port: int) -> None:
+    """Classifications of 64 pictures a request."""
+    await ask(port, CLASSIFICATIONS, {"image": [_picture()] * 64})
+
+
+async def likelihoods(port: int) -> None:
+    """Likelihoods of 64 pictures a request, with the bits of each byte."""
+    await ask(port, LIKELIHOODS, {"image": [_picture()] * 64, "per_pixel": True})
+
+
+async def unread_answers(port: int) -> None:
+    """Large answers that are not read."""
+    await ask(port, GENERATIONS, {"n": 64}, read=False)
+
+
+async def unread_streams(port: int) -> None:
+    """Websockets with jobs whose frames are not read, each with states to snapshot."""
+    reader, writer = await connect(port)
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    for _ in range(8):
+        writer.write(_frame(b'{"type": "generate", "n": 16, "class": "none", "state": [0, 0]}'))
+    await asyncio.sleep(3600)
+
+
+async def handshakes(port: int) -> None:
+    """Websockets that are opened and left."""
+    reader, writer = await connect(port)
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    writer.close()
+
+
+async def refused_messages(port: int) -> None:
+    """A websocket full of messages that are refused."""
+    reader, writer = await connect(port)
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    reading = asyncio.ensure_future(_discard(reader))
+    while not reading.done():
+        writer.write(_frame(b'{"type": "nothing"}') * 1000)
+        await writer.drain()
+
+
+async def _discard(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65536):
+        pass
+
+
+def _frame(data: bytes) -> bytes:
+    return bytes([0x81, 0x80 | len(data)]) + bytes(4) + data
+
+
+async def unknown_fields(port: int) -> None:
+    """JSON of as many unknown fields as fit."""
+    await ask(port, GENERATIONS, {f"k{number}": 0 for number in range(50_000)})
+
+
+async def many_keys(port: int) -> None:
+    """Requests with 200 keys each, none of which is one."""
     reader, writer = await connect(port)
     while True:
-        writer.write(b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + KEY + b"content-type: application/json\r\n")
-        writer.write(b"content-length: %d\r\n\r\n" % len(body) + body)
+        wrong = b"".join(b"authorization: Bearer %d\r\n" % number for number in range(200))
+        writer.write(b"GET /v1/models HTTP/1.1\r\n" + HOST + wrong + b"\r\n")
         await reader.readuntil(b"\r\n\r\n")
 
 
@@ -135,6 +258,20 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "fragments": (fragments, 16),
     "slow_pictures": (slow_pictures, 48),
     "wrong_keys": (wrong_keys, 64),
+    "many_keys": (many_keys, 64),
+    "swollen_pictures": (swollen_pictures, 48),
+    "broken_pictures": (broken_pictures, 48),
+    "images": (images, 64),
+    "batches": (batches, 16),
+    "sheets": (sheets, 16),
+    "particles": (particles, 16),
+    "classifications": (classifications, 16),
+    "likelihoods": (likelihoods, 16),
+    "unread_answers": (unread_answers, 24),
+    "unread_streams": (unread_streams, 4),
+    "handshakes": (handshakes, 64),
+    "refused_messages": (refused_messages, 16),
+    "unknown_fields": (unknown_fields, 4),
 }
 
 

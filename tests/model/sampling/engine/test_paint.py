@@ -31,6 +31,30 @@ def test_bytes_and_bits_are_those_of_painting_without_an_engine(engine: Engine, 
         assert [bits[index] for index in range(len(bits))] == alone.bits_per_dim.tolist()
 
 
+def test_images_of_which_a_step_takes_longer_than_a_tick_take_turns(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.TICK_SECONDS", 1e-12)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.LEAST_IMAGES", 2)
+    engine.time_shares.overdraft = 1e9
+    mask = np.arange(35) > 20
+    engine.accept(GenerateRequest(0, 2, seed=11, client="many"))
+    completion = GenerateRequest(1, 1, 5, known=(KNOWN[0].tobytes(),), masks=(mask.tobytes(),), particles=3)
+    engine.accept(replace(completion, client="one"))
+    events, stepped = engine.tick(), []  # the first tick, before which no step was measured, is of all
+    for _ in range(4):
+        before = engine.scheduler.positions.copy()
+        events += engine.tick()
+        stepped.append(np.flatnonzero(engine.scheduler.positions > before).tolist())
+    (first,), one, (second,) = (image.slots for image in engine.scheduler.assigned.values())
+    assert stepped == 2 * [sorted([first, *one]), sorted([second, *one])]
+    events += run_until_idle(engine)
+    np.testing.assert_array_equal(images(events, 0), paint(grey, 2, seed=11).images)
+    np.testing.assert_array_equal(
+        images(events, 1), paint(grey, 1, seed=5, known=KNOWN[0], mask=mask, particles=3).images
+    )
+
+
 def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 1e9)
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)

@@ -92,6 +92,14 @@ def test_a_client_that_leaves_and_returns_has_its_debt_and_pays_it_off_meanwhile
     assert not shares.away
 
 
+def test_an_image_that_comes_goes_first_and_many_do_not() -> None:
+    for images, first in ((1, {"new"}), (100, {"new", "alone"})):
+        shares = TimeShares(0.05)
+        shares.next({"alone": 1})
+        shares.spent(1.0, {"alone": 1})
+        assert shares.next({"alone": 1, "new": images}) == first
+
+
 def seconds_of_an_image(beside: int, pause: float) -> float:
     """The mean of a client's images, one after the other with a pause between, beside a client with so many images in
     flight all the time; by time shares and the length of a tick alone."""
