@@ -26,7 +26,7 @@ CHOICES = {
 class TrainingOptions:
     """The options, in the order of the help. None keeps the value of the preset, or of the run that is resumed."""
 
-    out: Annotated[Path, typer.Option(help="The model directory to write.")]
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model directory to write.")]
     data: Annotated[
         Path | None,
         typer.Option(

@@ -20,7 +20,8 @@ def complete(
     mask: options.Mask = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
     out: Annotated[
-        Path, typer.Option(help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder.")
+        Path,
+        typer.Option("--out", "-o", help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder."),
     ] = Path("completions.png"),
     film: options.Film = False,
     frames: options.Frames = None,

@@ -26,7 +26,8 @@ def sample(
         typer.Option("-n", min=1, help="Number of images, or of images of each class.", show_default="64, or 10"),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder.")
+        Path,
+        typer.Option("--out", "-o", help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder."),
     ] = Path("samples.png"),
     film: options.Film = False,
     frames: options.Frames = None,
