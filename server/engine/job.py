@@ -6,7 +6,6 @@ A job's buffer never exceeds its images, however slowly it is read: painted byte
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import numpy as np
 
@@ -150,22 +149,23 @@ class StepsJob(PendingJob):
 
 
 class CodesJob(PendingJob):
-    """A ScoreRequest of which the intervals of each image's bytes are kept."""
+    """A ScoreRequest of which the intervals of each image's bytes are kept until they are encoded."""
 
     def __init__(self, request: ScoreRequest) -> None:
         super().__init__(request)
-        self.intervals: dict[int, bytes] = {}  # by image, as in Scored
+        self.intervals: dict[int, bytes] = {}  # by image, as in Scored; those of each are as many
+        self.interval_bytes = 0  # of an image
 
     def receive(self, event: Event) -> None:
         """Take in an event of the engine."""
         if isinstance(event, Scored):
-            self.intervals[event.index] = event.intervals
+            self.intervals[event.index], self.interval_bytes = event.intervals, len(event.intervals)
         super().receive(event)
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes of the intervals, which are kept until the request is answered; those of each image are as many."""
-        return sum(map(len, islice(self.intervals.values(), 1))) * len(self.intervals)
+        """Bytes of the intervals that are not encoded yet."""
+        return len(self.intervals) * self.interval_bytes
 
 
 class Job(PendingJob):

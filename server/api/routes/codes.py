@@ -3,18 +3,15 @@
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 
 from scanline.model.class_names import label_of_class
 from scanline.model.formats.code_file import MEDIA_TYPE, SUFFIX
-from scanline.model.sampling.messages import ScoreRequest
 from scanline.server.api.cancellation import finished
 from scanline.server.api.client import client_of
-from scanline.server.api.encoding import CodedImages
-from scanline.server.api.jobs import scoring
+from scanline.server.api.encoding import CodedImages, encoding
 from scanline.server.api.openapi import coded, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import accepted
@@ -23,7 +20,6 @@ from scanline.server.api.payload.image_output import upload_fields, upload_heade
 from scanline.server.api.payload.response_schemas import CodesAnswer, ImageCode
 from scanline.server.api.payload.schemas import CodesRequest
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.engine.job import CodesJob
 from scanline.server.process.registry import ModelRegistry
 
 
@@ -47,22 +43,17 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
     is_file = fields.output_format == "file" or MEDIA_TYPE in accepted(request)
     models.check_count(len(fields.image) * len(labels), "image", "with the class and without" if label else "")
 
-    def new_job(score: ScoreRequest) -> CodesJob:
-        return CodesJob(replace(score, coded=True))
-
     async def work(send: Send) -> bytes | None:
         resize = models.resizes(fields.size_policy)
-        scored = scoring(model, fields, labels, client_of(request.scope).id, new_job, resize)
-        async with finished(request, models.request_timeout, scored, lambda entered: entered[0].wait()) as (
-            job,
-            _,
+        encoded = encoding(model, fields, labels, client_of(request.scope).id, resize, is_file)
+        async with finished(request, models.request_timeout, encoded, lambda entered: entered[0].finish()) as (
+            images,
             uploaded,
         ):
-            images = CodedImages(model, job, labels)
             if is_file:
                 name = f'attachment; filename="images{SUFFIX}"'
                 headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **upload_headers(uploaded)}
-                chunks = _file(images, fields.images_a_code)
+                chunks = _file(images)
             else:
                 headers = {"content-type": JSON}
                 answer = CodesAnswer(
@@ -73,26 +64,24 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
                     data=[],
                     **upload_fields(uploaded),
                 )
-                chunks = listed_chunks(answer, _codes(images), len(fields.image) * model.config.bytes)
+                chunks = listed_chunks(answer, _codes(images), sum(len(each.file) for each in images.alone))
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)
 
 
-async def _file(images: CodedImages, length: int | None) -> AsyncIterator[bytes]:
-    async for parts in offload.in_chunks(images.together(length), None):
-        yield b"".join(parts)
+async def _file(images: CodedImages) -> AsyncIterator[bytes]:
+    yield await offload.run_long(images.file)
 
 
 def _codes(images: CodedImages) -> Iterator[ImageCode]:
     names = (None, *images.config.class_names)
-    for index in range(len(images.images)):
-        code, bits, label = images.alone(index)
+    for index, each in enumerate(images.alone):
         yield ImageCode(
             index=index,
-            code=b64encode(code).decode(),
-            bytes=len(code),
-            bits=bits,
-            bits_per_dim=bits / images.config.bytes,
-            class_=names[label],
+            code=b64encode(each.file).decode(),
+            bytes=len(each.file),
+            bits=each.bits,
+            bits_per_dim=each.bits / images.config.bytes,
+            class_=names[each.label],
         )
