@@ -2,8 +2,9 @@
 
 Encoder and decoder must agree to the last bit, on any processor and in any language. So the parameters become whole
 numbers at once, by one multiplication and without a rounding that could differ, and all that follows is arithmetic of
-whole numbers below 2^53 (float64 holds them). The 256 values of a byte divide TOTAL = 2^24: the interval of value x
-begins at P(x) - P(x) / 2^16 + x, P being the cumulative probability in units of 2^-24, so that none is empty.
+whole numbers, below 2^53 with up to 127 components: float64 holds them. The 256 values of a byte divide TOTAL = 2^24:
+the interval of value x begins at P(x) - P(x) / 2^16 + x, P being the cumulative probability in units of 2^-24, so that
+none is empty.
 
 Bits, logarithms to the base 2, have the unit 1 / BIT; bytes 2^-12.
 """
