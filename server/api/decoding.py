@@ -22,7 +22,7 @@ from scanline.server.api.payload.schemas import DecodingRequest
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.process.registry import ModelRegistry, ServedModel
 
-MOST_IMAGES = 2**15  # of a file, of which some are decoded: the lengths of its codes are read in a second
+MOST_IMAGES = 2**18  # of a file, of which some are decoded: the lengths of so many codes are read in less than a second
 
 
 @dataclass(frozen=True, eq=False)
