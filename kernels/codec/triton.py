@@ -18,8 +18,8 @@ from scanline.kernels.pixel_logistics.triton import coefficients, own_means, raw
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import check, put
 
-IMAGES = 4  # of a program
-WARPS = 4  # of a program of logits, one for each of its images; the logistics of as many images have one warp
+IMAGES = 4  # of a program of logits, one for each of its warps
+PIXELS = 2  # of a program of logistics, of one warp; with 4, one for a B200 spills registers
 
 _TOTAL, _PRECISION, _LEAST = tl.constexpr(coder.TOTAL), tl.constexpr(coder.PRECISION), tl.constexpr(coder.LEAST)
 _MOVED = tl.constexpr(-(-coder.PRECISION // 8))  # bytes of the code, at most, by a symbol of the least width
@@ -91,21 +91,21 @@ def _launch(
     distribution: Categorical | PixelLogistics,
     chained: bool,
 ) -> None:
-    grid = (triton.cdiv(len(slots), IMAGES),)
     arrays = slots, images, known, position, code, code_at, code_value, code_range, out
     sizes = len(slots), images.shape[1], code_length
     if isinstance(distribution, Categorical):
-        _categorical[grid](
-            parameters, *arrays, _tables(parameters.device), *sizes, VALUES, IMAGES, num_warps=WARPS, **options(chained)
-        )
+        _categorical[(triton.cdiv(len(slots), IMAGES),)](
+            parameters, *arrays, _tables(parameters.device), *sizes, VALUES, IMAGES, num_warps=IMAGES,
+            **options(chained),
+        )  # fmt: skip
         return
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
-    _pixels[grid](
+    _pixels[(triton.cdiv(len(slots), PIXELS),)](
         parameters, base, *arrays, _tables(parameters.device), *sizes, distribution.components, distribution.channels,
         distribution.width, triton.next_power_of_2(distribution.components),
-        triton.next_power_of_2(distribution.channels), distribution.scale, VALUES, IMAGES, num_warps=1,
+        triton.next_power_of_2(distribution.channels), distribution.scale, VALUES, PIXELS, num_warps=1,
         **options(chained),
     )  # fmt: skip
 
