@@ -23,6 +23,7 @@ from scanline.server.process import logs
 from scanline.server.process.registry import engine_options
 
 INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress no longer counts, nor its images in flight
+SIGN_SECONDS = 5.0  # between two messages about a shard, at most
 LOAD_POLL_SECONDS = 0.05
 SECONDS_PER_JOB = 0.001  # between two lists of events of a job, for each job in progress: a list's cost is per list
 EXPORTED = (  # of the metrics of GET /metrics
@@ -115,7 +116,8 @@ def _threads(settings: ClusterSettings) -> int:
 async def batches(job: PendingJob, events: list[Event], pause: Callable[[], float]) -> AsyncIterator[list[Event]]:
     """Yield a job's events in order, in lists at least `pause()` seconds apart; the last list does not wait.
 
-    Only the job's end interrupts a pause: each interruption wakes this task and sends a list.
+    Only the job's end interrupts a pause: each interruption wakes this task and sends a list. Where there are no events
+    for some seconds, an empty list is a sign of life.
     """
     while events or not job.has_ended:
         job.changed.clear()
@@ -126,7 +128,11 @@ async def batches(job: PendingJob, events: list[Event], pause: Callable[[], floa
             with suppress(TimeoutError):
                 await asyncio.wait_for(job.ended.wait(), pause())
         else:
-            await job.changed.wait()
+            try:
+                async with asyncio.timeout(SIGN_SECONDS):
+                    await job.changed.wait()
+            except TimeoutError:
+                yield []
 
 
 class ReplicaGauges:

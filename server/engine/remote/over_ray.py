@@ -43,6 +43,7 @@ STARTUP_SECONDS = 30.0  # that a new ingress waits for its first poll
 POLL_SECONDS = 2.0  # between two polls of all replicas
 POLL_SECONDS_PER_REPLICA = 0.02  # the least, where there are hundreds of replicas
 POLL_TIMEOUT = 10.0
+SILENCE_SECONDS = 30.0  # after which another replica paints a shard; a replica sends something every few seconds
 REPLACED = "The model was replaced by another one while it worked on this request; send it again."
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
 BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
@@ -50,6 +51,10 @@ BROKEN = "The server failed while it distributed this request over its replicas;
 
 class OtherModelError(Exception):
     """A shard met a replica whose model is not the one that paints the rest of its request."""
+
+
+class SilentReplicaError(Exception):
+    """A replica sends nothing: its machine was lost without a word, is cut off, or stands still."""
 
 
 LOST = (RayError, RayServeException, EngineUnavailableError, OtherModelError)
@@ -173,10 +178,14 @@ class ReplicaPool(RemoteEngine):
             before = len(missing)
             try:
                 await self._attempt(sharded, missing)
-            except LOST as error:
+            except (SilentReplicaError, *LOST) as error:
                 # A cancelled job: Ray turns CancelledError into an error of its own, which is not a lost replica.
                 if job.id not in self.jobs:
                     return
+                if isinstance(error, SilentReplicaError):
+                    # No loss: where all replicas are slow, the request ends by its own timeout.
+                    log.warning("a replica was silent for %g s; others paint %s images", SILENCE_SECONDS, len(missing))
+                    continue
                 is_replaced = isinstance(error, OtherModelError)
                 # The last line is the cause; those before it are Ray's remote traceback.
                 cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
@@ -202,7 +211,9 @@ class ReplicaPool(RemoteEngine):
         call = Context().run(self.run_on_replica.remote, command)
         stream = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:
-            async for events in stream:
+            while (events := await _next(stream)) is not None:
+                if not events:  # a sign of life
+                    continue
                 # The first answer decides which model paints the job: another shard may have been sent to another one.
                 if sharded.digest is None:
                     sharded.digest = digest
@@ -240,3 +251,16 @@ class ReplicaPool(RemoteEngine):
             self.ready = next(status.ready for status in statuses if status.digest == self.digest)
             self.first_answer.set()
         self._dispatch()
+
+
+async def _next(stream: "DeploymentResponseGenerator[list[Event]]") -> list[Event] | None:
+    """Return what a replica sends next; None at the end, SilentReplicaError where nothing comes for too long."""
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS) as silence:
+            return await anext(stream)
+    except StopAsyncIteration:
+        return None
+    except (TimeoutError, *LOST):  # Ray turns the timeout's CancelledError into an error of its own
+        if silence.expired():
+            raise SilentReplicaError from None
+        raise

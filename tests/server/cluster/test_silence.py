@@ -1,0 +1,87 @@
+"""A replica that sends nothing is replaced by another one; one that is only slow is not."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.messages import Event, GenerateRequest, Request
+from scanline.model.sampling.offline import paint
+from scanline.server.cluster import replica as replica_module
+from scanline.server.engine.job import Job
+from scanline.server.engine.remote import over_ray
+from scanline.server.engine.remote.over_ray import ReplicaPool
+from tests.support.cluster.local_replicas import LocalReplica, LocalReplicas, pool_of, replica_of
+from tests.support.tiny import GREY
+
+N = 40
+
+
+class StandingStill(LocalReplica):
+    """Stands still at its first shard, as a process that is stopped or cut off does."""
+
+    async def run(self, command: Request) -> AsyncIterator[list[Event]]:
+        await asyncio.Event().wait()
+        yield []
+
+
+def generate(pool: ReplicaPool) -> Job:
+    return Job(GenerateRequest(next(pool.request_ids), N, seed=7), GREY.bytes)
+
+
+def expected(directory: Path) -> np.ndarray:
+    return paint(load_model(directory), N, seed=7).images.reshape(N, -1)
+
+
+def test_shards_of_a_silent_replica_are_painted_by_others(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_ray, "SILENCE_SECONDS", 0.2)
+
+    async def run() -> np.ndarray:
+        async with AsyncExitStack() as stack:
+            still, other = [await stack.enter_async_context(replica_of(grey_directory)) for _ in range(2)]
+            still.__class__ = StandingStill
+            handle = LocalReplicas(still, other)
+            handle.route = lambda _: still if len(handle.sent) < 2 else other
+            pool = await stack.enter_async_context(pool_of(handle, grey_directory))
+            with pool.run(generate(pool)) as job:
+                await job.wait()
+            assert [replica for _, replica in handle.sent[:2]] == [still, still]
+            assert not pool.outstanding
+            return job.images
+
+    np.testing.assert_array_equal(asyncio.run(run()), expected(grey_directory))
+
+
+def test_a_replica_that_waits_for_its_engine_is_not_silent(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_ray, "SILENCE_SECONDS", 0.5)
+    monkeypatch.setattr(replica_module, "SIGN_SECONDS", 0.02)
+
+    async def run() -> tuple[np.ndarray, int]:
+        async with replica_of(grey_directory) as replica:
+            handle = LocalReplicas(replica)
+            async with pool_of(handle, grey_directory) as pool:
+                assert replica.engine.process
+                engine = replica.engine.process.process.pid
+                assert engine
+                os.kill(engine, signal.SIGSTOP)
+                with pool.run(generate(pool)) as job:
+                    try:
+                        await asyncio.sleep(1.0)  # twice as long as silence may last
+                    finally:
+                        os.kill(engine, signal.SIGCONT)
+                    await job.wait()
+                return job.images, len(handle.sent)
+
+    images, shards = asyncio.run(run())
+    np.testing.assert_array_equal(images, expected(grey_directory))
+    assert shards == len(range(0, N, 16))
