@@ -1,0 +1,185 @@
+"""Hosts as namespaces of this machine: each with an address, a name, processes, /tmp, /dev/shm and models of its own.
+
+A host is the first process of a process namespace; the others of that host end with it, whatever they are. Its network
+namespace is joined to a switch (a bridge in a namespace of its own) by a pair of links, and so is this process's. Links
+and namespaces end with their first processes, which read from this one and so end with it, also where it is killed.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from tests.support.server.running_server import descendants
+from tests.support.waiting import wait_for
+
+NETWORK = "10.213.{}"  # .1 is this process's, .2 and so on are the hosts'; which of them, the first free link says
+LINK = "scanline{}"  # of this process
+MODELS = Path("/srv")  # on a host, empty at first
+WAIT = "echo up; read"  # until this process ends; of a host's orphans, which are its children now, bash knows the end
+FIRST_PROCESS = """
+set -e
+hostname {name}
+for folder in /tmp /dev/shm {models}; do mount -t tmpfs -o mode=1777 {name} $folder; done
+mkdir -p /tmp/home /tmp/etc
+printf '%s\n' {known} > /tmp/etc/hosts
+mount --bind /tmp/etc/hosts /etc/hosts
+echo '# no server: names are in /etc/hosts' > /tmp/etc/resolv.conf
+mount --bind /tmp/etc/resolv.conf "$(readlink -f /etc/resolv.conf)"
+ip link set lo up
+{wait}
+"""
+NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
+
+
+@cache
+def unavailable_reason() -> str:
+    """Why there can be no hosts here; empty where there can."""
+    missing = [tool for tool in ("bash", "ip", "nsenter", "unshare") if shutil.which(tool) is None]
+    if missing:
+        return f"{', '.join(missing)} not found"
+    if os.geteuid() != 0:
+        return "namespaces of networks need root"
+    trial = ["unshare", *NAMESPACES, "--fork", "ip", "link", "add", "trial", "type", "bridge"]
+    refused = subprocess.run(trial, capture_output=True, text=True)
+    return refused.stderr.strip()
+
+
+class Host:
+    """A host that is up. `first` is its first process, and `switch` the switch's, as this process sees them."""
+
+    def __init__(self, name: str, address: str, first: int, switch: int) -> None:
+        self.name, self.address, self.first, self.switch = name, address, first, switch
+
+    def command(self, *argv: str) -> list[str]:
+        """What runs a command on this host, in the present directory."""
+        environment = ["env", "HOME=/tmp/home"]
+        return ["nsenter", f"--target={self.first}", *NAMESPACES, f"--wd={Path.cwd()}", *environment, *argv]
+
+    def run(self, *argv: str, **environment: str) -> str:
+        """Run a command to its end; return its output. AssertionError with the output where it fails."""
+        done = subprocess.run(
+            self.command(*argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        assert done.returncode == 0, f"{self.name}: {' '.join(argv)}\n{done.stdout}"
+        return done.stdout
+
+    def copy(self, folder: Path, to: Path) -> None:
+        """Copy a folder of this machine to the host."""
+        shutil.copytree(folder, self.path(to), dirs_exist_ok=True)
+
+    def path(self, on_host: Path) -> Path:
+        """Where this process finds a path of the host."""
+        return Path(f"/proc/{self.first}/root{on_host}")
+
+    def processes(self) -> list[int]:
+        """The process ids of all its processes but the first."""
+        own = os.readlink(f"/proc/{self.first}/ns/pid")
+        found = []
+        for path in Path("/proc").iterdir():
+            with suppress(OSError):
+                if path.name.isdigit() and os.readlink(path / "ns/pid") == own and int(path.name) != self.first:
+                    found.append(int(path.name))
+        return found
+
+    def kill(self) -> None:
+        """SIGKILL all its processes but the first."""
+        while self.processes():
+            self._signal(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Stop all its processes but the first."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._signal(signal.SIGCONT)
+
+    def cut(self) -> None:
+        """Set its link down: what it sends is lost, and what others send to it; no connection is reset."""
+        self._set_link("down")
+
+    def heal(self) -> None:
+        """Set its link up again."""
+        self._set_link("up")
+
+    def _signal(self, number: int) -> None:
+        for process in self.processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    def _set_link(self, state: str) -> None:
+        # The switch's end: the host keeps its own, and with it its addresses and routes, as with a cable cut elsewhere.
+        _run("nsenter", f"--target={self.switch}", "--net", "ip", "link", "set", self.name, state)
+
+
+@contextmanager
+def hosts(*names: str) -> Iterator[dict[str, Host]]:
+    """Hosts of these names that know each other's, for as long as the context lasts."""
+    found = {}
+    with ExitStack() as stack:
+        switch = stack.enter_context(_namespaces(WAIT, "--net"))
+        in_switch = ("nsenter", f"--target={switch}", "--net")
+        network, link = next(filter(None, (_linked(number, switch) for number in range(1, 255))))
+        stack.callback(wait_for, lambda: not Path("/sys/class/net", link).exists(), "the end of the link")
+        stack.callback(_run, "ip", "link", "delete", link)
+        _run("ip", "address", "add", f"{network}.1/24", "dev", link)
+        _run("ip", "link", "set", link, "up")
+        _run(*in_switch, "ip", "link", "add", "bridge", "type", "bridge")
+        _run(*in_switch, "ip", "link", "set", "bridge", "up")
+        _run(*in_switch, "ip", "link", "set", "outside", "master", "bridge", "up")
+        known = {name: f"{network}.{number}" for number, name in enumerate(names, 2)}
+        entries = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in known.items())]
+        for name, address in known.items():
+            quoted = " ".join(f"'{entry}'" for entry in entries)
+            script = FIRST_PROCESS.format(name=name, models=MODELS, known=quoted, wait=WAIT)
+            first = stack.enter_context(_namespaces(script, *NAMESPACES, "--mount-proc"))
+            inside = ("nsenter", f"--target={first}", "--net")
+            _run(*in_switch, "ip", "link", "add", name, *_peer("eth0", first))
+            _run(*in_switch, "ip", "link", "set", name, "master", "bridge", "up")
+            _run(*inside, "ip", "address", "add", f"{address}/24", "dev", "eth0")
+            _run(*inside, "ip", "link", "set", "eth0", "up")
+            # A machine has a route to the internet; Ray finds its own address by it.
+            _run(*inside, "ip", "route", "add", "default", "via", f"{network}.1")
+            found[name] = Host(name, address, first, switch)
+        yield found
+
+
+@contextmanager
+def _namespaces(script: str, *kinds: str) -> Iterator[int]:
+    """Run a script as the first process of new namespaces; yield its process id once it is up."""
+    command = ["unshare", *kinds, "--fork", "bash", "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        try:
+            assert process.stdout.readline() == "up\n"
+            (first,) = descendants(process.pid)
+            yield first
+        finally:
+            process.stdin.close()
+
+
+def _linked(number: int, switch: int) -> tuple[str, str] | None:
+    """The network of that number and its link to the switch; None where others have it."""
+    made = subprocess.run(["ip", "link", "add", LINK.format(number), *_peer("outside", switch)], capture_output=True)
+    return None if made.returncode else (NETWORK.format(number), LINK.format(number))
+
+
+def _peer(name: str, process: int) -> tuple[str, ...]:
+    """How `ip link add` names the other end of a pair of links, which is in the namespace of a process."""
+    return "type", "veth", "peer", "name", name, "netns", str(process)
+
+
+def _run(*argv: str) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
