@@ -97,7 +97,8 @@ class SimulatedBackend:
         self.clock.spend(FETCH_SECONDS)
         images = self.pictures[picture_of(pool.seed.numpy()[slots], pool.index.numpy()[slots])]
         bits = np.full(len(slots), 0.7 * self.config.bytes)
-        fetched = Fetched(images, bits, np.zeros(len(slots)), np.ones(len(slots)))
+        no_codes = np.zeros((len(slots), 3), np.int64)
+        fetched = Fetched(images, bits, np.zeros(len(slots)), np.ones(len(slots)), no_codes)
         return self._pending(self._work(_copy_seconds(images.size)), fetched)
 
     def resample(self, pool: SlotPool, groups: Groups) -> None:
