@@ -1,5 +1,6 @@
 """Checks of what users ask for, shared by the HTTP API, the command line and Python."""
 
+import re
 import secrets
 from numbers import Integral
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ MIN_TEMPERATURE = 1e-6  # the likeliest byte, nearly always; far below it, float
 MAX_TEMPERATURE = 2.0
 MAX_PARTICLES = 64  # of a completion
 MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
+MOST_RANGES = 1024  # of images that are chosen by their numbers
+RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
+SEPARATOR = re.compile(r"[\s,]+")
 DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
 
 
@@ -75,3 +79,20 @@ def checked_particles(particles: int | None, guidance: float = 1.0, default: int
     if particles > 1 and guidance != 1:
         raise InvalidInput("guidance and particles cannot be combined; send one of them.", "particles")
     return int(particles)
+
+
+def ranges(text: str, count: int, param: str) -> list[range]:
+    """Return which of `count` things a text names by numbers from 0 and ranges, such as 3,17-20; InvalidInput where it
+    names something else."""
+    parts = SEPARATOR.split(text.strip(), MOST_RANGES)
+    if len(parts) > MOST_RANGES:
+        raise InvalidInput(f"{param} may have at most {MOST_RANGES} numbers and ranges.", param)
+    found = []
+    for part in parts:
+        if not (match := RANGE.fullmatch(part)):
+            raise InvalidInput(f"{param} must be numbers and ranges, such as 3,17-20, not {part[:40]!r}.", param)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < count:
+            raise InvalidInput(f"{param}: {part} is not among the images 0 to {count - 1}.", param)
+        found.append(range(first, last + 1))
+    return found

@@ -36,8 +36,9 @@ class Decoding:
         code = replace(self.before[number])
         label, known, mask = 0, None, None
         if self.codes.is_labelled(number):
-            width = label_width(self.config)
-            label = min(code.target() // width, len(self.config.classes))
+            labels = 1 + len(self.config.classes)
+            width = label_width(labels)
+            label = min(code.target() // width, labels - 1)
             code.take(label * width, width)
         if (histogram := self.config.first_byte_histogram) is not None:
             starts = histogram_starts(histogram)
@@ -55,6 +56,6 @@ class Decoding:
         return index + 1 if index < self.last[number] else None
 
 
-def label_width(config: ModelConfig) -> int:
-    """Return how wide the interval of each label is: that of label l begins at l times as much."""
-    return TOTAL // (1 + len(config.classes))
+def label_width(labels: int) -> int:
+    """Return how wide the interval of each of so many labels is: that of label l begins at l times as much."""
+    return TOTAL // labels

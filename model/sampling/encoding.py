@@ -9,8 +9,9 @@ from itertools import chain
 
 import numpy as np
 
-from scanline.kernels.codec.coder import PRECISION, TOTAL, encode
+from scanline.kernels.codec.coder import PRECISION, encode
 from scanline.model.formats.code_file import images_a_code
+from scanline.model.sampling.decoding import label_width
 from scanline.model.sampling.messages import Codes
 
 MEASURED = 64  # images, whose bits say how many there are to a code
@@ -27,7 +28,7 @@ class _Image:
     def labelled(self, labels: int) -> Iterator[tuple[int, int]]:
         """Yield the intervals of a label, one of `labels`, and of the bytes under it: those of fewer bits."""
         is_better = _bits(self.under_label) < _bits(self.intervals)
-        width = TOTAL // labels
+        width = label_width(labels)
         yield width * self.label if is_better else 0, width
         yield from _pairs(self.under_label if is_better else self.intervals)
 

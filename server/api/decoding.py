@@ -66,7 +66,7 @@ class Decoding:
                 if index // own.length != last:
                     last = index // own.length
                     codes.append(own.codes[last])
-                    labelled.append(bool(own.labelled))
+                    labelled.append(own.is_labelled(last))
                 wanted.append((len(codes) - 1) * length + index % own.length)
         return GenerateRequest(
             id=next(self.model.engine.request_ids),

@@ -4,7 +4,6 @@ Fields of the official Images API that have no effect here are accepted with the
 anyway, and refused with any other. An unknown field is an error: a misspelt `temperature` must not be ignored silently.
 """
 
-import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -21,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from scanline.model.formats.code_file import MOST_A_CODE
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.film import (
@@ -45,6 +45,7 @@ from scanline.model.inputs import (
     MIN_TEMPERATURE,
     InvalidInput,
     check_temperature,
+    ranges,
 )
 from scanline.model.likelihood.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.errors import quoted
@@ -66,10 +67,6 @@ NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
 MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
 MAX_CLASS_CHARACTERS = 256
 DEFAULT_REPEATS = 4
-MAX_RANGES = 1024  # of images of codes
-MOST_A_CODE = 2**16
-RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
-SEPARATOR = re.compile(r"[\s,]+")
 MAX_INSPECTED_STEPS = 64  # of a request: an answer of about half a megabyte
 CLEAN = (
     "auto: the noise of codecs and scanners is removed, for models of drawings, and classifications compare the bytes"
@@ -424,19 +421,8 @@ class DecodingRequest(OutputFields):
         """Return which of `count` images are asked for; InvalidInput where one does not exist."""
         if self.images is None:
             return [range(count)]
-        texts = self.images if isinstance(self.images, list) else SEPARATOR.split(str(self.images).strip())
-        if len(texts) > MAX_RANGES:
-            raise InvalidInput(f"images may have at most {MAX_RANGES} numbers and ranges.", "images")
-        return [_range(str(text), count) for text in texts]
-
-
-def _range(text: str, count: int) -> range:
-    if not (match := RANGE.fullmatch(text)):
-        raise InvalidInput(f"images must be numbers and ranges, such as 3,17-20, not {quoted(text)}.", "images")
-    first, last = int(match[1]), int(match[2] or match[1])
-    if not first <= last < count:
-        raise InvalidInput(f"images: {text} is not among the images 0 to {count - 1} of the codes.", "images")
-    return range(first, last + 1)
+        every = self.images if isinstance(self.images, list) else [self.images]
+        return ranges(",".join(map(str, every)), count, "images")
 
 
 def field_names(schema: type[BaseModel]) -> frozenset[str]:

@@ -40,11 +40,14 @@ def decompress(
     from scanline.model.formats.code_file import read
     from scanline.model.formats.model_dir import load_config
     from scanline.model.images.saving import check_out, save_images
+    from scanline.model.inputs import ranges
     from scanline.model.sampling import coding
 
     shown_film = check_out(out)
     codes = read(file.read_bytes(), str(file))
-    wanted = _numbers([*images, *(more or ())], codes.count) if images else None
+    wanted = None
+    if images:
+        wanted = [n for part in ranges(" ".join([*images, *(more or ())]), codes.count, "--images") for n in part]
     size = codes.height, codes.width, codes.channels
     if model is None:
         configs = {name: load_config(zoo.find(name)) for name in zoo.names()}
@@ -64,17 +67,3 @@ def decompress(
         print(json.dumps({"out": str(out), "n": len(found), "model": model}))
     else:
         print(f"{len(found)} images in {out}")
-
-
-def _numbers(texts: list[str], count: int) -> list[int]:
-    """Return the numbers of images that are named as `3`, `17-20` or several with commas; ValueError otherwise."""
-    numbers: list[int] = []
-    for part in ",".join(texts).replace(" ", ",").split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"--images must be numbers and ranges, as 3 17-20, not {part!r}")
-        end = int(last if dash else first)
-        if int(first) > end or end >= count:
-            raise ValueError(f"--images {part}: the file has the images 0 to {count - 1}")
-        numbers += range(int(first), end + 1)
-    return numbers

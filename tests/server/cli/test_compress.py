@@ -68,7 +68,7 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
     picture.write_bytes(encode(noise(7, 5)))
     done("compress", picture, "--model", model, "-o", file)
     assert "is of no shipped model; give --model" in refused("decompress", file, "-o", tmp_path / "out")
-    for images, said in (("1", "--images 1: the file has the images 0 to 0"), ("a-b", "must be numbers and ranges")):
+    for images, said in (("1", "--images: 1 is not among the images 0 to 0."), ("a-b", "must be numbers and ranges")):
         assert said in refused("decompress", file, "--model", model, "-o", tmp_path / "out", "--images", images)
     assert "other: give one file" in refused("decompress", file, "other", "--model", model)
     assert "is not a file of Scanline's codes" in refused("decompress", picture, "--model", model)

@@ -19,7 +19,7 @@ LENGTH = 2  # images of a code
 
 def encoded(config: ModelConfig, scored: list[Scored], labels: list[int]) -> Codes:
     """Codes of images under their labels."""
-    width, parts = label_width(config), []
+    width, parts = label_width(1 + len(config.classes)), []
     for each, label in zip(scored, labels, strict=True):
         parts.append(
             [(label * width, width), *map(tuple, np.frombuffer(each.intervals, np.uint32).reshape(-1, 2).tolist())]
