@@ -1,37 +1,40 @@
 """The law of codes on a GPU: the intervals of bytes that are known, and bytes that are decoded in place of drawn ones,
 by one kernel for each distribution. References: reference.py and coder.Decoder, the same bit for bit.
 
-`decode` stands before the sampling kernel of its step, which keeps the bytes and adds their cost. After the one
-multiplication in `_whole` all is arithmetic of whole numbers, so that no layout and no order of a sum changes a bit.
+`decode` stands before the sampling kernel of its step, which keeps the bytes and adds their cost. law_triton.py has the
+arithmetic.
 """
-
-from functools import cache
 
 import torch
 import triton
 import triton.language as tl
 
 from scanline.kernels.categorical.reference import VALUES, Categorical
-from scanline.kernels.codec import coder, reference, tables
+from scanline.kernels.codec import coder
+from scanline.kernels.codec.law_triton import (
+    BITS_OF_E,
+    NOTHING,
+    SURE,
+    TOTAL,
+    below_after,
+    means_of,
+    rates_of,
+    start_after,
+    start_of,
+    tables_on,
+    weights_of,
+    whole,
+)
 from scanline.kernels.pixel_logistics.reference import PixelLogistics
-from scanline.kernels.pixel_logistics.triton import coefficients, own_means, raw_scales
+from scanline.kernels.pixel_logistics.triton import raw_scales
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import check, put
 
 IMAGES = 4  # of a program of logits, one for each of its warps
 PIXELS = 2  # of a program of logistics, of one warp; with 4, one for a B200 spills registers
 
-_TOTAL, _PRECISION, _LEAST = tl.constexpr(coder.TOTAL), tl.constexpr(coder.PRECISION), tl.constexpr(coder.LEAST)
+_PRECISION, _LEAST = tl.constexpr(coder.PRECISION), tl.constexpr(coder.LEAST)
 _MOVED = tl.constexpr(-(-coder.PRECISION // 8))  # bytes of the code, at most, by a symbol of the least width
-_BIT, _ONE, _SURE = tl.constexpr(tables.BIT), tl.constexpr(tables.ONE), tl.constexpr(tables.SURE)
-_LOG2, _SIGMOID = tl.constexpr(257), tl.constexpr(2 * 257)  # where the tables begin after that of exp2
-_FARTHEST_BITS = tl.constexpr(tables.SIGMOID_BITS * tables.BIT - 1)
-_BITS_OF_E, _CENTRE, _BYTE = (tl.constexpr(n) for n in (reference.BITS_OF_E, reference.CENTRE, reference.BYTE))
-_MOST, _FARTHEST = tl.constexpr(reference.MOST), tl.constexpr(reference.FARTHEST)
-_MOST_FACTOR, _RATE = tl.constexpr(reference.MOST_FACTOR), tl.constexpr(reference.RATE)
-_FLOOR, _FASTEST = tl.constexpr(reference.FLOOR), tl.constexpr(reference.FASTEST)
-_LEAST_SCALE = tl.constexpr(reference.LEAST_SCALE)
-_NOTHING = tl.constexpr(1 << 40)  # bits below the largest, of a component that is not there: its weight is 0
 
 
 def decode(
@@ -95,7 +98,7 @@ def _launch(
     sizes = len(slots), images.shape[1], code_length
     if isinstance(distribution, Categorical):
         _categorical[(triton.cdiv(len(slots), IMAGES),)](
-            parameters, *arrays, _tables(parameters.device), *sizes, VALUES, IMAGES, num_warps=IMAGES,
+            parameters, *arrays, tables_on(parameters.device), *sizes, VALUES, IMAGES, num_warps=IMAGES,
             **options(chained),
         )  # fmt: skip
         return
@@ -103,18 +106,11 @@ def _launch(
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
     _pixels[(triton.cdiv(len(slots), PIXELS),)](
-        parameters, base, *arrays, _tables(parameters.device), *sizes, distribution.components, distribution.channels,
+        parameters, base, *arrays, tables_on(parameters.device), *sizes, distribution.components, distribution.channels,
         distribution.width, triton.next_power_of_2(distribution.components),
         triton.next_power_of_2(distribution.channels), distribution.scale, VALUES, PIXELS, num_warps=1,
         **options(chained),
     )  # fmt: skip
-
-
-@cache
-def _tables(device: torch.device) -> torch.Tensor:
-    """Return the tables of exp2, log2 and sigmoid, one after the other, int32."""
-    every = tables.exp2_table() + tables.log2_table() + tables.sigmoid_table()
-    return torch.tensor(every, dtype=torch.int32, device=device)
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -142,10 +138,10 @@ def _categorical(
     if tl.max(live.to(tl.int32), axis=0) > 0:
         value = tl.arange(0, values)[None, :]
         logits = tl.load(parameters + b[:, None] * values + value, mask=live[:, None], other=0.0)
-        bits = _whole(logits, _BITS_OF_E)
-        weights = _weights(tl.max(bits, axis=1)[:, None] - bits, table)
+        bits = whole(logits, BITS_OF_E)
+        weights = weights_of(tl.max(bits, axis=1)[:, None] - bits, table)
         total = tl.sum(weights, axis=1)[:, None]
-        starts = _start((tl.cumsum(weights, axis=1) - weights) * _TOTAL // total, value).to(tl.int32)
+        starts = start_after((tl.cumsum(weights, axis=1) - weights) * TOTAL // total, value).to(tl.int32)
         if code is None:
             byte = tl.load(images + slot * length, mask=live, other=0).to(tl.int64)
         else:
@@ -155,7 +151,7 @@ def _categorical(
             byte, is_new = _put(images, known, slot * length + place, found, live)
         start = tl.sum(tl.where(value == byte[:, None], starts, 0), axis=1).to(tl.int64)
         stop = tl.sum(tl.where(value == byte[:, None] + 1, starts, 0), axis=1).to(tl.int64)
-        stop = tl.where(byte == values - 1, _TOTAL, stop)
+        stop = tl.where(byte == values - 1, TOTAL, stop)
         if code is None:
             _write(out, b, start, stop, live)
         else:
@@ -202,14 +198,14 @@ def _pixels(
             own_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
 
-        bits = tl.where(there, _whole(tl.load(first + k, mask=inside, other=0.0), _BITS_OF_E), -_NOTHING)
+        bits = tl.where(there, whole(tl.load(first + k, mask=inside, other=0.0), BITS_OF_E), -NOTHING)
         below = tl.max(bits, axis=1)[:, None] - bits
         seen = tl.zeros((block, block_c), tl.int64)
         for channel in tl.static_range(channels):
-            means = _means(first, own_base, k, c, seen, channel, components, channels, inside, live)
-            rates = _rates(raw_scales(first, k, channel, components, channels, inside), scale, table)
-            weights = _weights(below, table)
-            total = tl.sum(weights, axis=1) * (_SURE // _TOTAL)
+            means = means_of(first, own_base, k, c, seen, channel, components, channels, inside, live)
+            rates = rates_of(raw_scales(first, k, channel, components, channels, inside), scale, table)
+            weights = weights_of(below, table)
+            total = tl.sum(weights, axis=1) * (SURE // TOTAL)
             offset = slot * length + place + channel
             if code is None:
                 byte = tl.load(images + offset, mask=live, other=0).to(tl.int64)
@@ -217,16 +213,16 @@ def _pixels(
                 target, found = _target(state, range_), tl.zeros((block,), tl.int64)
                 for i in range(8):
                     higher = found + (values // 2 >> i)
-                    is_higher = _start_of(higher, weights, total, means, rates, table, values) <= target
+                    is_higher = start_of(higher, weights, total, means, rates, table, values) <= target
                     found = tl.where(is_higher, higher, found)
                 byte, is_new = _put(images, known, offset, found, live)
-            start = _start_of(byte, weights, total, means, rates, table, values)
-            stop = _start_of(byte + 1, weights, total, means, rates, table, values)
+            start = start_of(byte, weights, total, means, rates, table, values)
+            stop = start_of(byte + 1, weights, total, means, rates, table, values)
             if code is None:
                 _write(out, b * channels + channel, start, stop, live)
             else:
                 at, state, range_ = _take(own_code, at, state, range_, start, stop, is_new, code_length)
-            below = _below_after(byte, below, means, rates, there, table, values)
+            below = below_after(byte, below, means, rates, there, table, values)
             seen = tl.where(c == channel, byte[:, None], seen)
         if code is not None:
             _store(code_at, code_value, code_range, slot, at, state, range_, live)
@@ -279,7 +275,7 @@ def _store(code_at, code_value, code_range, slot, at, state, range_, live):
 @triton.jit
 def _target(state, range_):
     """As coder.Decoder.target."""
-    return tl.minimum(state // (range_ >> _PRECISION), _TOTAL - 1)
+    return tl.minimum(state // (range_ >> _PRECISION), TOTAL - 1)
 
 
 @triton.jit
@@ -296,116 +292,3 @@ def _take(code, at, state, range_, start, stop, is_new, code_length):
         at += moves.to(tl.int64)
         range_ = tl.where(moves, range_ << 8, range_)
     return at, state, range_
-
-
-# The functions of reference.py, of the same names; what they are given and return is [b, K] int64.
-
-
-@triton.jit
-def _start(cumulative, byte):
-    return cumulative - (cumulative >> 16) + byte
-
-
-@triton.jit
-def _start_of(byte, weights, total, means, rates, table, values: tl.constexpr):
-    """Return where the intervals of bytes [b] begin, `total` [b] being the sum of the weights: _Logistics.starts."""
-    cumulative = tl.sum(weights * _sigmoid(_edges(byte, means, rates), table), axis=1) // total
-    cumulative = tl.where(byte == 0, 0, tl.where(byte == values, _TOTAL, cumulative))
-    return _start(cumulative, byte)
-
-
-@triton.jit
-def _edges(byte, means, rates):
-    return (byte[:, None] * _BYTE - _BYTE // 2 - means) * rates >> 16
-
-
-@triton.jit
-def _below_after(byte, below, means, rates, there, table, values: tl.constexpr):
-    is_black, is_white = (byte == 0)[:, None], (byte == values - 1)[:, None]
-    inner = tl.where(is_white, 0, _log2_sigmoid(_edges(byte + 1, means, rates), table))
-    outer = tl.where(is_black, 0, _log2_sigmoid(-_edges(byte, means, rates), table))
-    width = _log2(tl.maximum(_ONE - _exp2(rates >> 4, table), 1), table) - 30 * _BIT
-    below = tl.where(there, below - inner - outer - tl.where(is_black | is_white, 0, width), _NOTHING)
-    return below - tl.min(below, axis=1)[:, None]
-
-
-@triton.jit
-def _means(first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
-    """Return the means of a channel, moved by the errors of the earlier ones, whose bytes are `seen` [b, C]."""
-    mean = _own_means(first, base, k, channel, components, channels, inside, live)
-    for earlier in tl.static_range(channel):
-        # Registers cannot be indexed: a channel of `seen` is read by a masked sum.
-        error = tl.sum(tl.where(c == earlier, seen, 0), axis=1)[:, None] * _BYTE
-        error -= _own_means(first, base, k, earlier, components, channels, inside, live)
-        factors = _whole(coefficients(first, k, channel, earlier, components, channels, inside), _BYTE)
-        mean += _clamp(factors, _MOST_FACTOR) * error >> 12
-    return _clamp(mean, _FARTHEST)
-
-
-@triton.jit
-def _own_means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
-    real = own_means(first, base, k, channel, components, channels, inside, live)
-    return _clamp(_whole(real, _CENTRE), _FARTHEST) + _CENTRE
-
-
-@triton.jit
-def _clamp(number, most: tl.constexpr):
-    return tl.minimum(tl.maximum(number, -most), most)
-
-
-@triton.jit
-def _weights(below, table):
-    return _exp2(below, table) + 512 >> 10
-
-
-@triton.jit
-def _rates(raw, scale: tl.constexpr, table):
-    bits = _whole(raw, _BITS_OF_E)
-    if scale == "exp":
-        rates = (_exp2(tl.maximum(bits + _FLOOR, 0), table) >> 6) * _FASTEST >> 24
-    else:
-        linear = tl.maximum(_whole(raw, 1 << 20), 0)
-        rates = _RATE // ((_exp2(tl.maximum(-bits, 0), table) >> 10) + linear + _LEAST_SCALE)
-    return rates
-
-
-@triton.jit
-def _whole(parameters, factor: tl.constexpr):
-    # One rounding, that of the product; what is not a number is not above -MOST.
-    product = parameters * tl.full((), factor, tl.float32)
-    most = tl.full((), _MOST, tl.float32)
-    return tl.where(product > -most, tl.minimum(product, most), -most).to(tl.int64)
-
-
-@triton.jit
-def _exp2(bits, table):
-    fraction = (bits & _BIT - 1) << 8
-    return _between(table, fraction >> 16, fraction & 0xFFFF, 16) >> tl.minimum(bits >> 16, 31)
-
-
-@triton.jit
-def _log2(number, table):
-    # The exponent of the number as float64, which holds it exactly.
-    places = (number.to(tl.float64).to(tl.int64, bitcast=True) >> 52) - 1023
-    fraction = (number << 30 - places) - _ONE
-    return (places << 16) + _between(table + _LOG2, fraction >> 22, (fraction & (1 << 22) - 1) >> 6, 16)
-
-
-@triton.jit
-def _log2_sigmoid(bits, table):
-    power = _exp2(tl.abs(bits), table)
-    index = tl.minimum(power >> 22, 255)
-    return tl.minimum(bits, 0) - _between(table + _LOG2, index, (power - (index << 22)) >> 6, 16)
-
-
-@triton.jit
-def _sigmoid(bits, table):
-    away = tl.minimum(tl.abs(bits), _FARTHEST_BITS)
-    tail = _between(table + _SIGMOID, away >> 10, away & 1023, 10)
-    return tl.where(bits < 0, tail, _SURE - tail)
-
-
-@triton.jit
-def _between(table, index, fraction, places: tl.constexpr):
-    first, second = tl.load(table + index).to(tl.int64), tl.load(table + index + 1).to(tl.int64)
-    return first + ((second - first) * fraction >> places)

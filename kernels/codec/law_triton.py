@@ -1,0 +1,142 @@
+"""The functions of reference.py on a GPU: what they are given and return is [b, K] int64, unless they say otherwise.
+
+After the one multiplication in `whole` all is arithmetic of whole numbers, so that no layout and no order of a sum
+changes a bit.
+"""
+
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+
+from scanline.kernels.codec import coder, reference, tables
+from scanline.kernels.pixel_logistics.triton import coefficients, own_means
+
+TOTAL, SURE, BITS_OF_E = tl.constexpr(coder.TOTAL), tl.constexpr(tables.SURE), tl.constexpr(reference.BITS_OF_E)
+NOTHING = tl.constexpr(1 << 40)  # bits below the largest, of a component that is not there: its weight is 0
+_BIT, _ONE = tl.constexpr(tables.BIT), tl.constexpr(tables.ONE)
+_LOG2, _SIGMOID = tl.constexpr(257), tl.constexpr(2 * 257)  # where the tables begin after that of exp2
+_FARTHEST_BITS = tl.constexpr(tables.SIGMOID_BITS * tables.BIT - 1)
+_CENTRE, _BYTE = tl.constexpr(reference.CENTRE), tl.constexpr(reference.BYTE)
+_MOST, _FARTHEST = tl.constexpr(reference.MOST), tl.constexpr(reference.FARTHEST)
+_MOST_FACTOR, _RATE = tl.constexpr(reference.MOST_FACTOR), tl.constexpr(reference.RATE)
+_FLOOR, _FASTEST = tl.constexpr(reference.FLOOR), tl.constexpr(reference.FASTEST)
+_LEAST_SCALE = tl.constexpr(reference.LEAST_SCALE)
+
+
+@cache
+def tables_on(device: torch.device) -> torch.Tensor:
+    """Return the tables of exp2, log2 and sigmoid, one after the other, int32."""
+    every = tables.exp2_table() + tables.log2_table() + tables.sigmoid_table()
+    return torch.tensor(every, dtype=torch.int32, device=device)
+
+
+@triton.jit
+def start_after(cumulative, byte):
+    return cumulative - (cumulative >> 16) + byte
+
+
+@triton.jit
+def start_of(byte, weights, total, means, rates, table, values: tl.constexpr):
+    """Return where the intervals of bytes [b] begin, `total` [b] being the sum of the weights: _Logistics.starts."""
+    cumulative = tl.sum(weights * _sigmoid(_edges(byte, means, rates), table), axis=1) // total
+    cumulative = tl.where(byte == 0, 0, tl.where(byte == values, TOTAL, cumulative))
+    return start_after(cumulative, byte)
+
+
+@triton.jit
+def _edges(byte, means, rates):
+    return (byte[:, None] * _BYTE - _BYTE // 2 - means) * rates >> 16
+
+
+@triton.jit
+def below_after(byte, below, means, rates, there, table, values: tl.constexpr):
+    is_black, is_white = (byte == 0)[:, None], (byte == values - 1)[:, None]
+    inner = tl.where(is_white, 0, _log2_sigmoid(_edges(byte + 1, means, rates), table))
+    outer = tl.where(is_black, 0, _log2_sigmoid(-_edges(byte, means, rates), table))
+    width = _log2(tl.maximum(_ONE - _exp2(rates >> 4, table), 1), table) - 30 * _BIT
+    below = tl.where(there, below - inner - outer - tl.where(is_black | is_white, 0, width), NOTHING)
+    return below - tl.min(below, axis=1)[:, None]
+
+
+@triton.jit
+def means_of(first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
+    """Return the means of a channel, moved by the errors of the earlier ones, whose bytes are `seen` [b, C]."""
+    mean = _own_means(first, base, k, channel, components, channels, inside, live)
+    for earlier in tl.static_range(channel):
+        # Registers cannot be indexed: a channel of `seen` is read by a masked sum.
+        error = tl.sum(tl.where(c == earlier, seen, 0), axis=1)[:, None] * _BYTE
+        error -= _own_means(first, base, k, earlier, components, channels, inside, live)
+        factors = whole(coefficients(first, k, channel, earlier, components, channels, inside), _BYTE)
+        mean += _clamp(factors, _MOST_FACTOR) * error >> 12
+    return _clamp(mean, _FARTHEST)
+
+
+@triton.jit
+def _own_means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
+    real = own_means(first, base, k, channel, components, channels, inside, live)
+    return _clamp(whole(real, _CENTRE), _FARTHEST) + _CENTRE
+
+
+@triton.jit
+def _clamp(number, most: tl.constexpr):
+    return tl.minimum(tl.maximum(number, -most), most)
+
+
+@triton.jit
+def weights_of(below, table):
+    return _exp2(below, table) + 512 >> 10
+
+
+@triton.jit
+def rates_of(raw, scale: tl.constexpr, table):
+    bits = whole(raw, BITS_OF_E)
+    if scale == "exp":
+        rates = (_exp2(tl.maximum(bits + _FLOOR, 0), table) >> 6) * _FASTEST >> 24
+    else:
+        linear = tl.maximum(whole(raw, 1 << 20), 0)
+        rates = _RATE // ((_exp2(tl.maximum(-bits, 0), table) >> 10) + linear + _LEAST_SCALE)
+    return rates
+
+
+@triton.jit
+def whole(parameters, factor: tl.constexpr):
+    # One rounding, that of the product; what is not a number is not above -MOST.
+    product = parameters * tl.full((), factor, tl.float32)
+    most = tl.full((), _MOST, tl.float32)
+    return tl.where(product > -most, tl.minimum(product, most), -most).to(tl.int64)
+
+
+@triton.jit
+def _exp2(bits, table):
+    fraction = (bits & _BIT - 1) << 8
+    return _between(table, fraction >> 16, fraction & 0xFFFF, 16) >> tl.minimum(bits >> 16, 31)
+
+
+@triton.jit
+def _log2(number, table):
+    # The exponent of the number as float64, which holds it exactly.
+    places = (number.to(tl.float64).to(tl.int64, bitcast=True) >> 52) - 1023
+    fraction = (number << 30 - places) - _ONE
+    return (places << 16) + _between(table + _LOG2, fraction >> 22, (fraction & (1 << 22) - 1) >> 6, 16)
+
+
+@triton.jit
+def _log2_sigmoid(bits, table):
+    power = _exp2(tl.abs(bits), table)
+    index = tl.minimum(power >> 22, 255)
+    return tl.minimum(bits, 0) - _between(table + _LOG2, index, (power - (index << 22)) >> 6, 16)
+
+
+@triton.jit
+def _sigmoid(bits, table):
+    away = tl.minimum(tl.abs(bits), _FARTHEST_BITS)
+    tail = _between(table + _SIGMOID, away >> 10, away & 1023, 10)
+    return tl.where(bits < 0, tail, SURE - tail)
+
+
+@triton.jit
+def _between(table, index, fraction, places: tl.constexpr):
+    first, second = tl.load(table + index).to(tl.int64), tl.load(table + index + 1).to(tl.int64)
+    return first + ((second - first) * fraction >> places)
