@@ -21,6 +21,7 @@ from numbers import Integral
 import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
+from scanline.kernels.codec.coder import TOTAL
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import Codes
@@ -50,6 +51,11 @@ def check_images_a_code(number: int | None) -> None:
 def images_a_code(bits: float) -> int:
     """Return into how many images a code is divided by default, where one costs so many bits."""
     return max(1, min(round(8 * CODE_BYTES / max(bits, 1.0)), MOST_A_CODE))
+
+
+def label_width(labels: int) -> int:
+    """Return how wide the interval of each of so many labels is: that of label l begins at l times as much."""
+    return TOTAL // labels
 
 
 @dataclass(frozen=True)

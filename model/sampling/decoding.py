@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from scanline.kernels.codec.coder import TOTAL, Decoder
+from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.codec.reference import histogram_starts
 from scanline.model.config import ModelConfig
+from scanline.model.formats.code_file import label_width
 from scanline.model.sampling.messages import Codes, ImageSpec
 
 
@@ -54,8 +55,3 @@ class Decoding:
         at, value, range_ = read
         self.before[number] = Decoder(code.code, code.at + at, value, range_)
         return index + 1 if index < self.last[number] else None
-
-
-def label_width(labels: int) -> int:
-    """Return how wide the interval of each of so many labels is: that of label l begins at l times as much."""
-    return TOTAL // labels

@@ -7,7 +7,7 @@ import pytest
 
 from scanline.kernels.codec.coder import encode
 from scanline.model.config import ModelConfig
-from scanline.model.sampling.decoding import label_width
+from scanline.model.formats.code_file import label_width
 from scanline.model.sampling.messages import Codes, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
 from scanline.model.sampling.offline import loaded_engine, run
 from tests.support import small_models
