@@ -44,6 +44,7 @@ class Recipe:
     temperature: float | None = None
     class_name: str | None = None
     guidance: float | None = None
+    digest: str | None = None  # of the model, once a run has painted; no part of what a user asks for
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
@@ -93,13 +94,31 @@ def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
             raise ValueError(f"{path} is not a recipe of an earlier run; choose another folder") from None
         if seed_is_random:
             recipe = replace(recipe, seed=earlier.seed)
-        if earlier != recipe:
+        if replace(earlier, digest=None) != recipe:
             raise ValueError(f"{out} contains images of {earlier}, not of {recipe}; choose another folder")
         return earlier
     if any(out.glob("*.png")):
         raise ValueError(f"{out} contains images but no {RECIPE} of an earlier run; choose another folder")
-    write_atomically(path, lambda temporary: temporary.write_text(json.dumps(asdict(recipe)) + "\n"))
+    _write_recipe(out, recipe)
     return recipe
+
+
+def with_digest(out: Path, recipe: Recipe, served: list[str]) -> Recipe:
+    """Return the recipe with the digest of the model that painted the folder so far, which a new folder gets: the first
+    of those that are `served`. ValueError where it is not among them."""
+    if recipe.digest is None:
+        recipe = replace(recipe, digest=served[0])
+        _write_recipe(out, recipe)
+    elif recipe.digest not in served:
+        raise ValueError(
+            f"{out} contains images of {recipe.model} with other weights or of another build than the cluster has now;"
+            " choose another folder"
+        )
+    return recipe
+
+
+def _write_recipe(out: Path, recipe: Recipe) -> None:
+    write_atomically(out / RECIPE, lambda temporary: temporary.write_text(json.dumps(asdict(recipe)) + "\n"))
 
 
 def missing_images(out: Path, n: int) -> tuple[int, ...]:
@@ -119,7 +138,9 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     if not missing:
         return []
     async with connect(address, recipe.model, 2 * len(missing)) as replicas:  # a guided image counts as two
-        job = folder_job(recipe, missing, replicas, *await replicas.model(), out, progress)
+        config, defaults = await replicas.model()
+        recipe = with_digest(out, recipe, [replicas.digest, *(status.digest for status in replicas.known)])
+        job = folder_job(recipe, missing, replicas, config, defaults, out, progress)
         with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
             await job.wait()
     return job.bits_per_dim
@@ -142,6 +163,7 @@ def folder_job(
         recipe.n,
         recipe.seed,
         only=missing,
+        digest=recipe.digest or "",
         **choice.to_dict(),
     )
     request.check_slots(replicas.max_slots_per_image)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from scanline.server.cluster.folder import FolderJob, Recipe, missing_images, open_folder
+from scanline.server.cluster.folder import FolderJob, Recipe, missing_images, open_folder, with_digest
 from tests.support.commands import refused, scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)
@@ -57,6 +57,15 @@ def test_a_recipe_names_its_class_and_guidance_and_one_of_an_older_version_has_n
     older = {"model": "mnist-small", "n": 12, "seed": 7, "temperature": 1.0}
     (tmp_path / "recipe.json").write_text(json.dumps(older))
     assert open_folder(tmp_path, RECIPE, False) == RECIPE
+
+
+def test_a_folder_is_of_the_model_that_painted_it_first(tmp_path: Path) -> None:
+    recipe = open_folder(tmp_path, RECIPE, False)
+    assert with_digest(tmp_path, recipe, ["a", "b"]).digest == "a"
+    recipe = open_folder(tmp_path, RECIPE, False)
+    assert with_digest(tmp_path, recipe, ["b", "a"]).digest == "a"
+    with pytest.raises(ValueError, match="contains images of mnist-small with other weights or of another build"):
+        with_digest(tmp_path, recipe, ["b"])
 
 
 def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path) -> None:
