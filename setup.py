@@ -40,7 +40,13 @@ FLAGS += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]  # of gcc 12's own i
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq"]
 ISAS = {  # by processor, as `cc -dumpmachine` names it; any other has the portable code alone
-    "x86_64": {"portable": [], "avx2": AVX2, "avx512": AVX512, "avx512vnni": [*AVX512, "-mavx512vnni"]},
+    "x86_64": {
+        "portable": [],
+        "avx2": AVX2,
+        "avxvnni": [*AVX2, "-mavxvnni"],
+        "avx512": AVX512,
+        "avx512vnni": [*AVX512, "-mavx512vnni"],
+    },
     "aarch64": {"neon": []},
 }
 if sys.platform == "darwin":  # where Python itself may be built for two processors at once

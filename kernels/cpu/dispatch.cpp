@@ -7,6 +7,9 @@
 #include <system_error>
 
 #include "runner.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 int64_t scanline_abi() {
     return int64_t(SCANLINE_ABI) | int64_t(sizeof(Shape)) << 16 | int64_t(sizeof(Slots)) << 32 |
@@ -29,6 +32,11 @@ const char* scanline_isas() {
 #endif
 #if defined(WITH_avx512)
         if (avx512) names += "avx512 ";
+#endif
+#if defined(WITH_avxvnni)
+        // some compilers that compile for it do not know its name here
+        unsigned a = 0, b, c, d;
+        if (avx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1) names += "avxvnni ";
 #endif
 #if defined(WITH_avx2)
         if (avx2) names += "avx2 ";
@@ -53,6 +61,9 @@ static Runner* create(const Shape& shape, const Tensor* tensors, int64_t count, 
 #endif
 #if defined(WITH_avx512)
     if (!strcmp(isa, "avx512")) return avx512::create(shape, tensors, count, weight_type, threads);
+#endif
+#if defined(WITH_avxvnni)
+    if (!strcmp(isa, "avxvnni")) return avxvnni::create(shape, tensors, count, weight_type, threads);
 #endif
 #if defined(WITH_avx2)
     if (!strcmp(isa, "avx2")) return avx2::create(shape, tensors, count, weight_type, threads);

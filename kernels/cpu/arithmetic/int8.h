@@ -45,11 +45,17 @@ static inline Int8Factors load_int8_factors(const uint8_t* four) {
     return _mm256_set1_epi32(a);
 }
 static inline Int8Weights load_int8_weights(const int8_t* p) { return _mm256_loadu_si256((const __m256i*)p); }
+#if defined(__AVXVNNI__)
+static inline VI dot(VI sum, Int8Factors a, Int8Weights w) {
+    return (VI)_mm256_dpbusd_avx_epi32((__m256i)sum, a, w);
+}
+#else
 // the instruction multiplies unsigned by signed numbers: |w| by a with the sign of w
 static inline VI dot(VI sum, Int8Factors a, Int8Weights w) {
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
     return sum + (VI)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
+#endif
 
 #elif defined(__ARM_NEON)
 typedef int8x16_t Int8Weights;

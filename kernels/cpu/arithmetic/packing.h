@@ -27,7 +27,7 @@ struct Array {
 
 // The byte that stands for zero among activations in 8 bits. VNNI's instruction takes unsigned ones: they are shifted by
 // 128, and the products corrected for it. All others take signed ones.
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 constexpr int INT8_ZERO = 128;
 #else
 constexpr int INT8_ZERO = 0;
