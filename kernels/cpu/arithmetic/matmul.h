@@ -35,6 +35,9 @@ constexpr int BLOCK_ROWS = 2, BLOCK_SUMS = 8, INT8_ROWS = 2, INT8_SUMS = 8;
 // Without an instruction for it, converting a float16 panel anew for every block takes half of the time.
 constexpr bool CONVERTED_ONCE = W < 8;
 
+// Of AVX2's blocks by half a panel, the one that is divided instead: too few sums hide the latency of a multiply-add.
+constexpr int SLOW_ROWS = REGISTERS == 16 && W == 8 ? 4 : 0;
+
 #define OUT_OF_LINE __attribute__((noinline))  // so that no other code takes the registers of its loop
 
 enum Activation { NONE, RELU, GELU };
@@ -234,7 +237,9 @@ static inline void matmul(const Input& x, int64_t count, const PackedMatrix& w, 
     // Rows are divided into blocks of nearly equal height: 8 rows are 4 + 4, which need fewer loads than 7 + 1.
     const auto divided = [&](auto weight, auto most_rows) {
         constexpr int most = decltype(most_rows)::value;
-        const int64_t blocks = (count + most - 1) / most, highest = (count + blocks - 1) / blocks;
+        int64_t blocks = (count + most - 1) / most;
+        if ((count + blocks - 1) / blocks == SLOW_ROWS) blocks++;
+        const int64_t highest = (count + blocks - 1) / blocks;
         columns<decltype(weight), most>(highest, x, count, blocks, w, begin, end, epilogue, converted);
     };
     if (w.type == INT8)
