@@ -22,8 +22,11 @@ const char* scanline_isas() {
         std::string names;
 #if defined(__x86_64__)
         __builtin_cpu_init();
-        [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                                           __builtin_cpu_supports("f16c");
+        // two that __builtin_cpu_supports of older compilers does not know by name
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && c >> 29 & 1;
+        [[maybe_unused]] const bool avxvnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+        [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
         [[maybe_unused]] const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                                              __builtin_cpu_supports("avx512bw") &&
                                              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -34,9 +37,7 @@ const char* scanline_isas() {
         if (avx512) names += "avx512 ";
 #endif
 #if defined(WITH_avxvnni)
-        // some compilers that compile for it do not know its name here
-        unsigned a = 0, b, c, d;
-        if (avx2 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1) names += "avxvnni ";
+        if (avx2 && avxvnni) names += "avxvnni ";
 #endif
 #if defined(WITH_avx2)
         if (avx2) names += "avx2 ";
