@@ -24,7 +24,7 @@ OWN, SQUARE = "5x7", "1024x1024"
 
 BODIES: dict[str, tuple[dict[str, Any], str, str]] = {  # fields, where the image is in the answer, its size
     "Open WebUI": ({"model": "dall-e-2", "n": 1, "size": "512x512", **B64}, "b64_json", "512x512"),
-    "Open WebUI, gpt-image": ({"model": "gpt-image-1", "n": 1, "size": "auto"}, "b64_json", OWN),
+    "Open WebUI, gpt-image": ({"model": "gpt-image-1", "n": 1, "size": "512x512"}, "b64_json", "512x512"),
     "LobeChat": ({"model": "dall-e-3", "n": 1, "size": SQUARE, **B64}, "b64_json", SQUARE),
     "LobeChat, gpt-image": ({"model": "gpt-image-1", "n": 1}, "b64_json", OWN),
     "LibreChat, DALL-E 3": (
@@ -50,7 +50,8 @@ BODIES: dict[str, tuple[dict[str, Any], str, str]] = {  # fields, where the imag
     "the AI SDK": ({"model": "dall-e-3", "n": 1, **B64}, "b64_json", OWN),
 }
 FORMS: dict[str, tuple[str, dict[str, str], str, str]] = {  # the picture's name; then as above
-    "Open WebUI": ("image[]", {"model": "gpt-image-1"}, "b64_json", OWN),
+    "Open WebUI": ("image", {"model": "gpt-image-1"}, "b64_json", OWN),
+    "Open WebUI, chat": ("image[]", {"model": "gpt-image-1"}, "b64_json", OWN),
     "Open WebUI, DALL-E 2": ("image[]", {"model": "dall-e-2", **B64}, "b64_json", OWN),
     "LobeChat": ("image", {"model": "gpt-image-1", "n": "1", "input_fidelity": "high"}, "b64_json", OWN),
     "LibreChat": ("image[]", {"model": "gpt-image-1", "quality": "auto", "size": "auto"}, "b64_json", OWN),
