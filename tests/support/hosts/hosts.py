@@ -6,6 +6,7 @@ and namespaces end with their first processes, which read from this one and so e
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,8 @@ mount --bind /tmp/etc/resolv.conf "$(readlink -f /etc/resolv.conf)"
 ip link set lo up
 {wait}
 """
+NOWHERE = "02:00:00:00:00:01"  # no network card of these hosts
+LOW_MEMORY = Path("/tmp/meminfo")
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
 
@@ -111,6 +114,39 @@ class Host:
     def heal(self) -> None:
         """Set its link up again."""
         self._set_link("up")
+
+    def part(self, *others: "Host") -> None:
+        """Lose what it and those hosts send to each other, as with its link cut; this process reaches all of them."""
+        self._send_to(others, "replace", "lladdr", NOWHERE, "nud", "permanent")
+
+    def join(self, *others: "Host") -> None:
+        """Let it and those hosts reach each other again."""
+        self._send_to(others, "delete")
+
+    def hide(self, file: Path) -> None:
+        """Let the host find a file of this machine empty."""
+        self.run("mount", "--bind", "/dev/null", str(file))
+
+    def show(self, file: Path) -> None:
+        """Let it find the file that was hidden."""
+        self.run("umount", str(file))
+
+    def exhaust_memory(self) -> None:
+        """Let what it reads in /proc/meminfo say that 4 MiB of memory are left (Ray takes none for not known)."""
+        text = re.sub(r"(?<=MemAvailable:) *\d+", " 4096", Path("/proc/meminfo").read_text())
+        self.path(LOW_MEMORY).write_text(text)
+        self.run("mount", "--bind", str(LOW_MEMORY), "/proc/meminfo")
+
+    def free_memory(self) -> None:
+        """Let it read there how much memory there is."""
+        self.run("umount", "/proc/meminfo")
+
+    def _send_to(self, others: tuple["Host", ...], *entry: str) -> None:
+        """Change where it sends what is for those hosts, and where they send what is for it."""
+        for other in others:
+            for sender, address in ((self, other.address), (other, self.address)):
+                change, *to = entry
+                sender.run("ip", "neighbour", change, address, "dev", "eth0", *to)
 
     def _signal(self, number: int) -> None:
         for process in self.processes():

@@ -1,5 +1,6 @@
 """A cluster on three hosts, started as docs/cluster.md tells a person with three machines, and its service."""
 
+import json
 import os
 import re
 import sys
@@ -20,15 +21,20 @@ from tests.support.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[3]
 HEAD, WORKERS = "head", ("worker1", "worker2")
-REPLICAS, SLOTS = 3, 16  # of the service, and of each replica
-SIZE = {"replicas": REPLICAS, "slots": SLOTS, "cpus": 1.5, "ingress_cpus": 0.5, "drain_seconds": 20}
+INGRESS, PAINTER = WORKERS  # the first has room for a replica and an ingress, as the head has, the other for a replica
+CPUS = {HEAD: 4, INGRESS: 4, PAINTER: 3}
+REPLICAS, SLOTS = len(CPUS), 16  # of the service, and of each replica
+SIZE: dict[str, Any] = {
+    **{"replicas": REPLICAS, "slots": SLOTS, "cpus": 3, "threads": 1},
+    **{"ingress_replicas": 2, "ingress_cpus": 1, "drain_seconds": 20},
+}
 REPLICA = "ray::ServeReplica:scanline"
 LOGS, LOST = "session_2*/logs/worker-*.err", re.compile("a replica (?:did not paint|was silent)")
 TOKEN = Path("/tmp/home/.ray")
 ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_OVERRIDE_RESOURCES": '{"CPU": 2}',  # of each host: room for one replica, and for an ingress
+    "RAY_worker_niceness": "0",  # Ray's default is 15: what else this machine does would go first
     # on a slow machine Ray's own processes are not up as soon as it expects
     "RAY_raylet_start_wait_time_s": "300",
     "RAY_worker_register_timeout_seconds": "300",
@@ -57,39 +63,47 @@ class Machines:
         self.exports = "\n".join(re.findall(r"^export \w+=(?:'[^']*'|\w+)", _block(), re.MULTILINE))
         self.url = self._url(HEAD)
 
-    def run(self, host: str, start: str) -> str:
+    def run(self, host: str, start: str, **environment: str) -> str:
         """Run a documented command on a host."""
-        return self.shell(host, documented(start))
+        return self.shell(host, documented(start), **environment)
 
-    def shell(self, host: str, command: str) -> str:
+    def shell(self, host: str, command: str, **environment: str) -> str:
         """Run a command in a shell of a host that has the documented variables."""
-        return self.hosts[host].run("bash", "-c", f"{self.exports}\n{command}", **ENVIRONMENT)
+        variables = {**ENVIRONMENT, "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": CPUS[host]}), **environment}
+        return self.hosts[host].run("bash", "-c", f"{self.exports}\n{command}", **variables)
 
-    def start(self) -> None:
-        """Make a cluster of the hosts."""
+    def copy_token(self) -> None:
+        """Make a token, and give it to all hosts."""
         self.run(HEAD, "ray get-auth-token")
         for worker in WORKERS:
             self.hosts[worker].copy(self.hosts[HEAD].path(TOKEN), TOKEN)
-        self.run(HEAD, "ray start --head")
+
+    def start(self, **environment: str) -> None:
+        """Make a cluster of the hosts, with no service; `environment`: of the head."""
+        self.rejoin(HEAD, "ray start --head", **environment)
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda worker: self.run(worker, "ray start --address"), WORKERS))
+            list(pool.map(self.rejoin, WORKERS))
 
     def deploy(self, **args: Any) -> None:
-        """Deploy deploy/serve.yaml with other arguments, of a small model that every host has at the same place."""
+        """Deploy deploy/serve.yaml with other arguments, of a small model that every host has at the same place.
+
+        An argument of SIZE that is None here is left out.
+        """
         command, _, file = documented("serve deploy").rpartition(" ")
         config = yaml.safe_load((ROOT / file).read_text())
-        config["applications"][0]["args"] = {"model": str(MODELS / self.model.name), **SIZE, **args}
+        given = {"model": str(MODELS / self.model.name), **SIZE, **args}
+        config["applications"][0]["args"] = {name: value for name, value in given.items() if value is not None}
         for host in self.hosts.values():
             host.copy(self.model, MODELS / self.model.name)
         changed = Path("/tmp/serve.yaml")
         self.hosts[HEAD].path(changed).write_text(yaml.safe_dump(config))
         self.shell(HEAD, f"{command} {changed}")
 
-    def rejoin(self, host: str) -> None:
-        """Add a host that was lost to the cluster again."""
+    def rejoin(self, host: str, start: str = "ray start --address", **environment: str) -> None:
+        """Add a host to the cluster, again where it was in it."""
         if self.hosts[host].processes():
             self.shell(host, "ray stop --force")
-        self.run(host, "ray start --address")
+        self.run(host, start, **environment)
 
     def in_cluster(self, host: str) -> bool:
         """Whether Ray's process of the host runs: it ends where the cluster has given up the host."""
@@ -130,19 +144,33 @@ class Machines:
 
     def lost_shards(self) -> int:
         """How many times an ingress has given a shard to another replica, by their logs."""
-        files = [file for host in self.hosts.values() for file in host.path(Path("/tmp/ray")).glob(LOGS)]
-        return sum(len(LOST.findall(file.read_text(errors="replace"))) for file in files)
+        return sum(len(LOST.findall(log)) for host in self.hosts for log in self.logs(host))
+
+    def logs(self, host: str) -> list[str]:
+        """What the service has logged on a host."""
+        files = self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)
+        return [file.read_text(errors="replace") for file in files]
+
+    def connections(self, host: str, *which: str) -> int:
+        """How many connections a host has that are not closed, or not closed by it."""
+        found = self.hosts[host].run("ss", "-Htn", "state", "established", "state", "close-wait", *which)
+        return len(found.splitlines())
 
     def wait_for_strength(self) -> None:
-        """Wait until all replicas are up, and nothing else: no other replica or engine, and no work."""
+        """Wait until all replicas and ingresses are up, and nothing else: no other replica or engine, no work, and no
+        connection of a client."""
+        each = dict.fromkeys(CPUS, 1)
 
         def found() -> bool:
-            counts = sum(self.replicas().values()), sum(self.engines().values())
-            return counts == (REPLICAS, REPLICAS) and self.slots() == REPLICAS * SLOTS
+            return self.replicas() == self.engines() == each and self.ingresses() == {**each, PAINTER: 0}
 
-        wait_for(found, "all replicas")
-        with self.client() as client:
-            wait_until_idle(client)
+        wait_for(found, "all replicas and ingresses")
+        for name in (HEAD, INGRESS):
+            with self.clients_at(name):
+                wait_for(lambda: self.slots() == REPLICAS * SLOTS, "an ingress that knows all replicas")
+                with self.client() as client:
+                    wait_until_idle(client)
+        wait_for(lambda: not any(self.connections(name, "sport = :8000") for name in CPUS), "no connection")
 
     def _url(self, host: str) -> str:
         return f"http://{self.hosts[host].address}:8000"
@@ -156,5 +184,6 @@ def three_machines(model: Path) -> Iterator[Machines]:
     """A cluster with no service on it yet, for as long as the context lasts."""
     with hosts(HEAD, *WORKERS) as found, slow_agents.awaited(found):
         machines = Machines(found, model)
+        machines.copy_token()
         machines.start()
         yield machines

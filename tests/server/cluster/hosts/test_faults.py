@@ -1,22 +1,23 @@
-"""Hosts killed, cut off and paused while clients wait: each request is answered once, with one machine's bytes.
+"""Hosts killed, cut off, paused and worse while clients wait: each request is answered once, with one machine's bytes.
 
 What each of them costs is printed (`-rP`); docs/cluster.md has the figures.
 """
 
 import time
 
+import pytest
+
+from scanline.kernels.cpu.bindings import LIBRARY
 from tests.support.hosts.hosts import Host
-from tests.support.hosts.three_machines import HEAD, WORKERS, Machines
-from tests.support.hosts.work import Work, work
+from tests.support.hosts.three_machines import HEAD, INGRESS, PAINTER, Machines
+from tests.support.hosts.work import answered, work, work_answered
 from tests.support.waiting import wait_for
 
-DEADLINE = 120  # seconds from a fault to the last answer, for what takes a few seconds without it
 
-
-def worker_with_a_replica_only(machines: Machines) -> Host:
-    """A worker that paints and that no client is connected to."""
-    replicas, ingresses = machines.replicas(), machines.ingresses()
-    return next(machines.hosts[name] for name in WORKERS if replicas[name] and not ingresses[name])
+@pytest.fixture
+def painter(machines: Machines) -> Host:
+    """A host that paints and that no client is connected to."""
+    return machines.hosts[PAINTER]
 
 
 def at_full_strength(machines: Machines, since: float) -> float:
@@ -25,73 +26,85 @@ def at_full_strength(machines: Machines, since: float) -> float:
     return time.monotonic() - since
 
 
-def answered(begun: Work, fault: float) -> None:
-    """Check all answers, and when the last one came."""
-    begun.check()
-    assert begun.seconds(fault) < DEADLINE
-    times = f"last answer {begun.seconds(fault):.1f} s after the fault, longest pause {begun.longest_pause():.1f} s"
-    print(f"{times}, {begun.lost} shards painted by others")
+def given_up(machines: Machines, host: Host, fault: float) -> None:
+    """Wait until Ray has given up a host."""
+    wait_for(lambda: not machines.in_cluster(host.name), "Ray to give up a machine")
+    print(f"given up {time.monotonic() - fault:.1f} s after the fault")
 
 
-def test_a_worker_is_killed(machines: Machines) -> None:
-    victim = worker_with_a_replica_only(machines)
-    with work(machines) as begun:
-        fault = time.monotonic()
-        victim.kill()
-    answered(begun, fault)
+def joined_again(machines: Machines, host: Host) -> None:
+    """Add a host to the cluster again."""
     back = time.monotonic()
-    machines.rejoin(victim.name)
+    machines.rejoin(host.name)
     print(f"full strength {at_full_strength(machines, back):.1f} s after the host's `ray start`")
 
 
-def test_a_worker_is_cut_off_for_some_seconds(machines: Machines) -> None:
-    victim = worker_with_a_replica_only(machines)
+def test_a_machine_is_killed(machines: Machines, painter: Host) -> None:
     with work(machines) as begun:
         fault = time.monotonic()
-        victim.cut()
+        painter.kill()
+    answered(begun, fault)
+    joined_again(machines, painter)
+
+
+def test_a_machine_is_cut_off_for_some_seconds(machines: Machines, painter: Host) -> None:
+    with work(machines) as begun:
+        fault = time.monotonic()
+        painter.cut()
         time.sleep(5)  # how long the fault lasts
-        victim.heal()
+        painter.heal()
     answered(begun, fault)
     print(f"full strength {at_full_strength(machines, fault + 5):.1f} s after the link is up")
 
 
-def test_a_worker_is_cut_off_until_ray_gives_it_up(machines: Machines) -> None:
-    victim = worker_with_a_replica_only(machines)
+def test_a_machine_is_cut_off_until_ray_gives_it_up(machines: Machines, painter: Host) -> None:
     with work(machines) as begun:
         fault = time.monotonic()
-        victim.cut()
+        painter.cut()
         time.sleep(30)  # how long the fault lasts
-        victim.heal()
+        painter.heal()
     answered(begun, fault)
     assert begun.lost
-    wait_for(lambda: not machines.in_cluster(victim.name), "Ray to give up a machine that answers again")
-    print(f"given up {time.monotonic() - fault:.1f} s after the link was cut")
-    with work(machines) as later:
-        fault = time.monotonic()
-    answered(later, fault)
-    back = time.monotonic()
-    machines.rejoin(victim.name)
-    print(f"full strength {at_full_strength(machines, back):.1f} s after the host's `ray start`")
+    given_up(machines, painter, fault)
+    work_answered(machines)
+    joined_again(machines, painter)
 
 
-def test_a_worker_is_paused_and_goes_on_after_others_took_its_work(machines: Machines) -> None:
-    victim = worker_with_a_replica_only(machines)
+def test_a_machine_is_paused_and_goes_on_after_others_took_its_work(machines: Machines, painter: Host) -> None:
     with work(machines) as begun:
         fault = time.monotonic()
-        victim.pause()
+        painter.pause()
     answered(begun, fault)
     assert begun.lost
     back = time.monotonic()
-    victim.resume()
-    with work(machines) as later:  # what the host still sends of the first work belongs to none of these
-        fault = time.monotonic()
-    answered(later, fault)
+    painter.resume()
+    work_answered(machines)  # what the host still sends of the first work belongs to none of this
     print(f"full strength {at_full_strength(machines, back):.1f} s after the machine went on")
 
 
+def test_a_machine_has_no_memory_left(machines: Machines, painter: Host) -> None:
+    with work(machines) as begun:
+        fault = time.monotonic()
+        painter.exhaust_memory()
+        wait_for(lambda: not machines.replicas()[PAINTER], "Ray to kill a replica")
+        print(f"replica killed after {time.monotonic() - fault:.1f} s")
+    answered(begun, fault)
+    back = time.monotonic()
+    painter.free_memory()
+    print(f"full strength {at_full_strength(machines, back):.1f} s after there is memory again")
+
+
+def test_a_machine_with_another_build_joins(machines: Machines, painter: Host) -> None:
+    painter.hide(LIBRARY)
+    joined_again(machines, painter)
+    assert any("the cpu kernel cannot be loaded" in log for log in machines.logs(PAINTER))
+    work_answered(machines)
+    painter.show(LIBRARY)
+    joined_again(machines, painter)
+
+
 def test_the_head_is_cut_off_for_some_seconds(machines: Machines) -> None:
-    clients = next((name for name in WORKERS if machines.ingresses()[name]), WORKERS[0])
-    with machines.clients_at(clients), work(machines) as begun:
+    with machines.clients_at(INGRESS), work(machines) as begun:
         fault = time.monotonic()
         machines.hosts[HEAD].cut()
         time.sleep(10)  # how long the fault lasts

@@ -55,6 +55,18 @@ def test_a_host_that_is_cut_off_is_silent_and_keeps_its_connections(two: dict[st
         assert connection.recv(1) == b"a"  # it was sent again
 
 
+def test_hosts_that_are_parted_do_not_reach_each_other_and_this_process_reaches_both(two: dict[str, Host]) -> None:
+    two["one"].part(two["two"])
+    serve_one_byte(two["two"])
+    two["one"].run("bash", "-c", "! timeout 0.2 bash -c '</dev/tcp/two/80'")
+    with called(two["two"]) as connection:
+        connection.sendall(b"a")
+        assert connection.recv(1) == b"a"
+    two["one"].join(two["two"])
+    serve_one_byte(two["two"])
+    two["one"].run("python3", "-c", CALL)
+
+
 def test_a_paused_host_goes_on(two: dict[str, Host]) -> None:
     host = two["one"]
     serve_one_byte(host)
