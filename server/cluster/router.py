@@ -21,6 +21,7 @@ from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.engine.job import slots_of
 
 DIGEST = "digest"  # the name of what a replica reports
+CANDIDATES = 32  # of more replicas, so many are compared for a shard: as even, to a shard or two, at a constant cost
 
 
 class FewestImagesRouter(RequestRouter):
@@ -39,11 +40,16 @@ class FewestImagesRouter(RequestRouter):
         Where only replicas of another model are left, one of them is chosen, and its refusal ends the wait.
         """
         wanted = getattr(pending_request.args[0], "digest", "") if pending_request and pending_request.args else ""
+        candidates = candidate_replicas
+        if len(candidates) > CANDIDATES:
+            candidates = random.sample(candidates, CANDIDATES)
+            if all(_has_another_model(replica, wanted) for replica in candidates):
+                candidates = candidate_replicas
         order = [
             (_has_another_model(replica, wanted), self.images[replica.replica_id], random.random(), place)
-            for place, replica in enumerate(candidate_replicas)
+            for place, replica in enumerate(candidates)
         ]
-        chosen = [candidate_replicas[place] for *_, place in heapq.nsmallest(2, order)]
+        chosen = [candidates[place] for *_, place in heapq.nsmallest(2, order)]
         if chosen and pending_request is not None:
             # Counted now, not when it is routed: other shards are routed in between.
             self._assign(pending_request, chosen[0].replica_id)

@@ -77,6 +77,7 @@ class ReplicaPool(RemoteEngine):
         self.first_answer = asyncio.Event()
         self.closing = False
         self.outstanding = 0  # images of this ingress at replicas
+        self._digest = ""
         self.queue = FairQueue()  # jobs with images that were not dispatched
         self.sharded: dict[int, ShardedJob] = {}  # by job
 
@@ -100,13 +101,18 @@ class ReplicaPool(RemoteEngine):
         self.poller.cancel()
         await asyncio.gather(self.poller, return_exceptions=True)
 
+    def update(self, statuses: list[EngineStatus], others: int) -> None:
+        """Take in newer statuses of all replicas that answer."""
+        super().update(statuses, others)
+        slots: Counter[str] = Counter()
+        for status in [status for status in statuses if status.is_ready] or self.known:
+            slots[status.digest] += status.slots
+        self._digest = slots.most_common(1)[0][0] if slots else ""
+
     @property
     def digest(self) -> str:
         """Digest of the model that most slots have now, which new jobs go to; empty before a replica has answered."""
-        slots: Counter[str] = Counter()
-        for status in [status for status in self.statuses if status.is_ready] or self.known:
-            slots[status.digest] += status.slots
-        return slots.most_common(1)[0][0] if slots else ""
+        return self._digest
 
     @property
     def _waiting(self) -> Stats:

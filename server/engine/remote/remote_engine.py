@@ -26,12 +26,15 @@ class RemoteEngine(EngineHandle):
         self.known: list[EngineStatus] = []  # the newest that were not empty: slots outlast a moment without engines
         self.received = monotonic()
         self.others = 0  # images of the other processes, in slots or waiting, at the last status
+        self._slots = self._fewest_slots = 0  # of `known` together, and the least: each shard asks
 
     def update(self, statuses: list[EngineStatus], others: int) -> None:
         """Take in newer statuses of all engines that answer."""
         self.statuses, self.received = statuses, monotonic()
         if statuses:
             self.known, self.others = statuses, others
+            slots = [status.slots for status in statuses]
+            self._slots, self._fewest_slots = sum(slots), min(slots)
 
     def start(self) -> None:
         """Do nothing: the processes that have the engines start them."""
@@ -52,12 +55,12 @@ class RemoteEngine(EngineHandle):
     @property
     def slots(self) -> int:
         """Images in flight at once on all engines together."""
-        return sum(status.slots for status in self.known)
+        return self._slots
 
     @property
     def max_slots_per_image(self) -> int:
         """Slots that every engine has."""
-        return min((status.slots for status in self.known), default=0)
+        return self._fewest_slots
 
     @property
     def heartbeat_age(self) -> float:
