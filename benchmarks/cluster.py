@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import ray
 import torch
@@ -40,13 +41,13 @@ SUITE = Suite(
 
 
 @contextmanager
-def clustered(replicas: int, slots: int) -> Iterator[Server]:
+def clustered(replicas: int, slots: int, **others: Any) -> Iterator[Server]:
     """Start a service of so many replicas, each on one thread."""
-    args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "ingress_cpus": 0.5, "slots": slots}
+    args = {"model": zoo.DEFAULT, "replicas": replicas, "cpus": 1, "ingress_cpus": 0.5, "slots": slots, **others}
     ray_serve.run(app(args), name="scanline", route_prefix="/")
     url = wait_until_ready(f"http://127.0.0.1:{PORT}")
     server = Server(url)
-    while server.metrics()[("scanline_batch_slots", frozenset({("model_name", zoo.DEFAULT)}))] < replicas * slots:
+    while server.metrics()[("scanline_batch_slots", frozenset({("model_name", args["model"])}))] < replicas * slots:
         time.sleep(0.5)
     try:
         yield server
