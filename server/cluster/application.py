@@ -81,7 +81,7 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
     def api() -> FastAPI:
         """Return the API of a stand-alone server, with replica pools as its engine handles."""
         logs.configure(settings.log_format, settings.log_level)
-        app = build(settings, served_models(settings, partial(_replica_pool, settings.ingress_replicas)))
+        app = build(settings, served_models(settings, partial(_replica_pool, settings)))
         limits = {"max_bytes": settings.max_body_bytes, "max_bytes_of_all": settings.max_arriving_bytes}
         app.add_middleware(WebsocketArrivalLimit, counters=app.state.counters, **limits)
         return app
@@ -103,8 +103,9 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
     return deployment(Ingress)
 
 
-def _replica_pool(ingresses: int, options: EngineOptions, limits: QueueLimits) -> ReplicaPool:
+def _replica_pool(settings: ClusterSettings, options: EngineOptions, limits: QueueLimits) -> ReplicaPool:
     """Return the replicas of a model, for the ingress that this runs in."""
     context = serve.get_replica_context()
     handle = serve.get_deployment_handle(model_name(options.directory), app_name=context.app_name)
-    return ReplicaPool(handle, ingresses, options, limits)
+    sleeps = settings.replicas is None and settings.min_replicas == 0
+    return ReplicaPool(handle, settings.ingress_replicas, options, limits, sleeps)

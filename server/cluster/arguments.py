@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, NonNegativeFloat, ValidationError, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, ValidationError, model_validator
 
 from scanline.server.environment import check
 from scanline.server.settings import Positive, Seconds, Settings
@@ -35,7 +35,7 @@ class ClusterSettings(Settings):
     """Defaults that differ from the server's, and settings that only a cluster has."""
 
     replicas: Positive | None = None  # of each model, fixed; None: between min_replicas and max_replicas
-    min_replicas: Positive = 1
+    min_replicas: NonNegativeInt = 1  # 0: none while nobody asks for the model
     max_replicas: Positive = 1
     target_share: Annotated[float, Field(gt=0, le=1)] = 0.75  # of all slots, to be filled by images in flight
     upscale_seconds: Seconds = 30  # how long more replicas must be needed before they are started

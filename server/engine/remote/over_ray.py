@@ -69,9 +69,11 @@ class ReplicaPool(RemoteEngine):
         ingresses: int,
         options: EngineOptions,
         limits: QueueLimits = UNLIMITED,
+        sleeps: bool = False,
     ) -> None:
+        """`sleeps`: while there are no requests, there may be no replicas."""
         super().__init__(options, limits, ingresses)
-        self.handle = handle
+        self.handle, self.sleeps = handle, sleeps
         self.run_on_replica = handle.options(method_name="run", stream=True)
         self.name = secrets.token_hex(8)  # of this ingress, for the replicas
         self.first_answer = asyncio.Event()
@@ -108,6 +110,11 @@ class ReplicaPool(RemoteEngine):
         for status in [status for status in statuses if status.is_ready] or self.known:
             slots[status.digest] += status.slots
         self._digest = slots.most_common(1)[0][0] if slots else ""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a replica can paint, or would be started for a request."""
+        return super().is_ready or (self.sleeps and bool(self.known) and not self.statuses)
 
     @property
     def digest(self) -> str:
@@ -248,7 +255,14 @@ class ReplicaPool(RemoteEngine):
             except (*LOST, RuntimeError) as error:  # RuntimeError: Ray's handle is not set up yet
                 self._take([])
                 log.debug("no replica answers: %s", error)
+                if not self.known:
+                    await self._wake()
             await asyncio.sleep(max(POLL_SECONDS, len(self.statuses) * POLL_SECONDS_PER_REPLICA))
+
+    async def _wake(self) -> None:
+        """Wait for a replica: Serve starts one for a call where there are none since nobody asks for the model."""
+        with suppress(*LOST, RuntimeError):
+            await self.handle.options(method_name="status").remote(self.name, self.reserved_images)
 
     def _take(self, statuses: list[EngineStatus]) -> None:
         """Take in the answers to a poll. Ingresses know of each other only by what the engines have in all."""

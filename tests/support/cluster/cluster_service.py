@@ -69,7 +69,8 @@ class Service:
         deadline = time.monotonic() + PATIENCE
         while True:
             states = serve.status().applications[NAME].deployments[self.model].replica_states
-            if dict(states) == {"RUNNING": count} and len(self.engines()) == count == len(self.replicas()):
+            expected = {"RUNNING": count} if count else {}
+            if dict(states) == expected and len(self.engines()) == count == len(self.replicas()):
                 return
             assert time.monotonic() < deadline, (dict(states), self.replicas(), self.engines())
             time.sleep(0.2)

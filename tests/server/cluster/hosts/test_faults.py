@@ -103,6 +103,18 @@ def test_a_machine_with_another_build_joins(machines: Machines, painter: Host) -
     joined_again(machines, painter)
 
 
+def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(machines: Machines, painter: Host) -> None:
+    host = machines.hosts[INGRESS]
+    with machines.clients_at(INGRESS), work(machines) as begun:
+        fault = time.monotonic()
+        host.part(machines.hosts[HEAD], painter)
+    answered(begun, fault)
+    assert begun.lost
+    given_up(machines, host, fault)
+    host.join(machines.hosts[HEAD], painter)
+    joined_again(machines, host)
+
+
 def test_the_head_is_cut_off_for_some_seconds(machines: Machines) -> None:
     with machines.clients_at(INGRESS), work(machines) as begun:
         fault = time.monotonic()
