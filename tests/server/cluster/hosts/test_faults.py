@@ -5,11 +5,12 @@ What each of them costs is printed (`-rP`); docs/cluster.md has the figures.
 
 import time
 
+import httpx
 import pytest
 
 from scanline.kernels.cpu.bindings import LIBRARY
 from tests.support.hosts.hosts import Host
-from tests.support.hosts.three_machines import HEAD, INGRESS, PAINTER, Machines
+from tests.support.hosts.three_machines import HEAD, INGRESS, PAINTER, WORKERS, Machines
 from tests.support.hosts.work import answered, work, work_answered
 from tests.support.waiting import wait_for
 
@@ -123,3 +124,18 @@ def test_the_head_is_cut_off_for_some_seconds(machines: Machines) -> None:
         machines.hosts[HEAD].heal()
     answered(begun, fault)
     print(f"full strength {at_full_strength(machines, fault + 10):.1f} s after the link is up")
+
+
+def test_the_head_is_lost_and_with_it_the_cluster(machines: Machines) -> None:
+    with machines.clients_at(INGRESS), work(machines) as begun:
+        fault = time.monotonic()
+        machines.hosts[HEAD].kill()
+    answered(begun, fault)
+    for worker in WORKERS:
+        given_up(machines, machines.hosts[worker], fault)
+    with machines.clients_at(INGRESS), machines.client() as client, pytest.raises(httpx.TransportError):
+        client.get("/healthz")
+    back = time.monotonic()
+    machines.start()
+    machines.deploy()
+    print(f"full strength {at_full_strength(machines, back):.1f} s after `ray start` on all machines")
