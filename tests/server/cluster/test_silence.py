@@ -19,6 +19,7 @@ from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support.cluster.local_replicas import LocalReplica, LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
+from tests.support.waiting import with_deadline
 
 N = 40
 
@@ -29,6 +30,17 @@ class StandingStill(LocalReplica):
     async def run(self, command: Request) -> AsyncIterator[list[Event]]:
         await asyncio.Event().wait()
         yield []
+
+
+class GivingSigns(LocalReplica):
+    """Counts the messages in which there is nothing."""
+
+    signs = 0
+
+    async def run(self, command: Request) -> AsyncIterator[list[Event]]:
+        async for events in super().run(command):
+            self.signs += not events
+            yield events
 
 
 def generate(pool: ReplicaPool) -> Job:
@@ -60,14 +72,12 @@ def test_shards_of_a_silent_replica_are_painted_by_others(
     np.testing.assert_array_equal(asyncio.run(run()), expected(grey_directory))
 
 
-def test_a_replica_that_waits_for_its_engine_is_not_silent(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(over_ray, "SILENCE_SECONDS", 0.5)
+def test_a_replica_that_waits_for_its_engine_gives_signs(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica_module, "SIGN_SECONDS", 0.02)
 
     async def run() -> tuple[np.ndarray, int]:
         async with replica_of(grey_directory) as replica:
+            replica.__class__ = GivingSigns
             handle = LocalReplicas(replica)
             async with pool_of(handle, grey_directory) as pool:
                 assert replica.engine.process
@@ -76,12 +86,13 @@ def test_a_replica_that_waits_for_its_engine_is_not_silent(
                 os.kill(engine, signal.SIGSTOP)
                 with pool.run(generate(pool)) as job:
                     try:
-                        await asyncio.sleep(1.0)  # twice as long as silence may last
+                        while replica.signs < 10:
+                            await asyncio.sleep(0.01)
                     finally:
                         os.kill(engine, signal.SIGCONT)
                     await job.wait()
                 return job.images, len(handle.sent)
 
-    images, shards = asyncio.run(run())
+    images, shards = asyncio.run(with_deadline(run()))
     np.testing.assert_array_equal(images, expected(grey_directory))
     assert shards == len(range(0, N, 16))
