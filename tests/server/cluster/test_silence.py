@@ -19,7 +19,7 @@ from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support.cluster.local_replicas import LocalReplica, LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
-from tests.support.waiting import with_deadline
+from tests.support.waiting import PATIENCE
 
 N = 40
 
@@ -86,13 +86,13 @@ def test_a_replica_that_waits_for_its_engine_gives_signs(grey_directory: Path, m
                 os.kill(engine, signal.SIGSTOP)
                 with pool.run(generate(pool)) as job:
                     try:
-                        while replica.signs < 10:
+                        while replica.signs < 10:  # type: ignore[attr-defined]
                             await asyncio.sleep(0.01)
                     finally:
                         os.kill(engine, signal.SIGCONT)
                     await job.wait()
                 return job.images, len(handle.sent)
 
-    images, shards = asyncio.run(with_deadline(run()))
+    images, shards = asyncio.run(asyncio.wait_for(run(), PATIENCE))
     np.testing.assert_array_equal(images, expected(grey_directory))
     assert shards == len(range(0, N, 16))
