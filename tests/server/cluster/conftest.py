@@ -4,10 +4,14 @@ Without the extra `cluster` these tests are not collected.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
+
+from scanline.model import zoo
+from scanline.model.formats.model_dir import GENERATION
 
 if find_spec("ray") is None:
     collect_ignore_glob = ["*.py"]
@@ -44,9 +48,17 @@ def proxy() -> Iterator[int]:
     ray.shutdown()
 
 
+@pytest.fixture(scope="session")
+def plain_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """mnist-small without its defaults: a request that names nothing gets images of no class, not guided."""
+    folder = tmp_path_factory.mktemp("plain") / "mnist-small"
+    shutil.copytree(zoo.find("mnist-small"), folder, ignore=shutil.ignore_patterns(GENERATION))
+    return str(folder)
+
+
 @pytest.fixture(scope="module")
-def service(proxy: int) -> "Iterator[Service]":
+def service(proxy: int, plain_model: str) -> "Iterator[Service]":
     """Two replicas of mnist-small, behind an API key."""
-    with running(proxy, model="mnist-small", replicas=2, slots=128, api_keys=KEY, cpus=1, ingress_cpus=0.5) as service:
+    with running(proxy, model=plain_model, replicas=2, slots=128, api_keys=KEY, cpus=1, ingress_cpus=0.5) as service:
         service.wait_for_replicas(2)
         yield service

@@ -32,13 +32,13 @@ class Clients:
     def _ask(self) -> None:
         with self.service.client() as client:
             while not self.stopped.is_set():
-                answer = client.post("/v1/images/generations", json={"n": self.images, "seed": 13, "class": "none"})
+                answer = client.post("/v1/images/generations", json={"n": self.images, "seed": 13})
                 self.answers.append(painted(answer.json()) if answer.status_code == 200 else np.empty(0))
 
 
-def test_replicas_follow_the_load_up_and_down(proxy: int) -> None:
+def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> None:
     size = {"min_replicas": 1, "max_replicas": 2, "upscale_seconds": 2, "downscale_seconds": 6}
-    with running(proxy, model="mnist-small", slots=64, cpus=0.5, ingress_cpus=0.5, **size) as service:
+    with running(proxy, model=plain_model, slots=64, cpus=0.5, ingress_cpus=0.5, **size) as service:
         service.wait_for_replicas(1)
         many = Clients(service, 4, 40)
         service.wait_for_replicas(2)
@@ -50,21 +50,21 @@ def test_replicas_follow_the_load_up_and_down(proxy: int) -> None:
     assert all(np.array_equal(answer, offline(40, 13)[: len(answer)]) and len(answer) for answer in answers)
 
 
-def test_a_model_that_nobody_asks_for_sleeps_and_wakes_up(proxy: int) -> None:
+def test_a_model_that_nobody_asks_for_sleeps_and_wakes_up(proxy: int, plain_model: str) -> None:
     size = {"min_replicas": 0, "max_replicas": 1, "upscale_seconds": 2, "downscale_seconds": 6}
-    with running(proxy, model="mnist-small", slots=64, cpus=0.5, ingress_cpus=0.5, **size) as service:
+    with running(proxy, model=plain_model, slots=64, cpus=0.5, ingress_cpus=0.5, **size) as service:
         service.wait_for_replicas(0)  # the ingress has started the first one, to know the model
         with service.client() as client:
             assert client.get("/readyz").status_code == 200
             start = time.monotonic()
-            answer = client.post("/v1/images/generations", json={"n": 20, "seed": 13, "class": "none"})
+            answer = client.post("/v1/images/generations", json={"n": 20, "seed": 13})
             print(f"answered {time.monotonic() - start:.1f} s after a request")
         assert np.array_equal(painted(answer.json()), offline(20, 13))
         service.wait_for_replicas(0)
 
 
-def test_a_new_version_replaces_replicas_without_losing_requests(proxy: int) -> None:
-    args = {"model": "mnist-small", "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
+def test_a_new_version_replaces_replicas_without_losing_requests(proxy: int, plain_model: str) -> None:
+    args = {"model": plain_model, "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
     with running(proxy, **args, max_waiting_images=5_000) as service:
         service.wait_for_replicas(1)
         old = service.replicas()

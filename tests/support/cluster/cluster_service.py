@@ -94,7 +94,7 @@ def running(port: int, **args: Any) -> Iterator[Service]:
 
 @cache
 def offline(n: int, seed: int) -> np.ndarray:
-    """[n, 28, 28] uint8: what the shipped model paints for a seed without a server."""
+    """[n, 28, 28] uint8: what the shipped model paints for a seed without a server, a class or guidance."""
     return paint(load_model(zoo.find("mnist-small")), n, seed=seed, temperature=1.0).images.reshape(n, 28, 28)
 
 
