@@ -111,7 +111,8 @@ def train(
 ) -> Transformer:
     """Train on images [n, N] uint8 and return the averaged model, which is also saved in `directory`.
 
-    labels: of the images, [n] int64, for a model with classes; a share of them is left out at random in each update.
+    labels: of the images, [n] int64, k + 1 for class k, for a model with classes; a share of them is left out at random
+    in each update.
     start: initial weights, random by default. resume: continue from the state in `directory`, on a CPU bit for bit as
     if the run had never stopped; ResumeError where there is none, or one of another model or recipe. precision: of
     products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile where it
