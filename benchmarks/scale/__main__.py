@@ -30,11 +30,11 @@ from benchmarks.scale.arithmetic import NETWORK, Cost, Load, predict
 from benchmarks.scale.sleeping_replica import IMAGE_SECONDS, SleepingReplica
 from benchmarks.serving.client import GENERATIONS, NPY, HttpClient
 from benchmarks.serving.server import Server, children, processor_seconds, raise_descriptor_limit
+from scanline.model import zoo
 from scanline.model.bench.machine import print_json
+from scanline.model.formats.model_dir import load_config
 from scanline.server.cluster import application
 
-IMAGE_BYTES = {"mnist-small": 784, "cifar10-small": 3072}
-DIGITS = "mnist-small"
 PARTS = {  # by what a process is called; others are Ray's own of the node
     "ray::ServeReplica:scanline:Ingress": "ingress",
     "ray::ServeReplica:scanline:": "replica",
@@ -56,7 +56,7 @@ def spent() -> Counter[str]:
     return used
 
 
-async def measure(clients: int = 0, *sizes: int, model: str = DIGITS) -> dict[str, Any]:
+async def measure(clients: int = 0, *sizes: int, model: str = zoo.DEFAULT) -> dict[str, Any]:
     """Let so many clients ask for so many images again and again, for each of the sizes.
 
     Return the images/s and a request's p50 and p99 of each size, the cores that the parts had, used or not, and what
@@ -93,7 +93,7 @@ async def measure(clients: int = 0, *sizes: int, model: str = DIGITS) -> dict[st
     return measured
 
 
-def sleeping(replicas: int, slots: int, model: str = DIGITS) -> AbstractContextManager[Server]:
+def sleeping(replicas: int, slots: int, model: str = zoo.DEFAULT) -> AbstractContextManager[Server]:
     """Start a service of so many replicas that sleep."""
     limits = {"max_waiting_images": 10_000_000, "max_overhead_per_second": 1_000_000}  # what a run leaves counts, too
     return clustered(replicas, slots, model=model, cpus=0.01, ingress_cpus=0.01, log_level="warning", **limits)
@@ -104,16 +104,20 @@ def calibrate() -> tuple[dict[str, Cost], dict[int, dict[str, float]]]:
     with sleeping(1, SLOTS):
         idle = {1: asyncio.run(measure())["used"]}
     rows, requests = [], []
-    for model, loads in ((DIGITS, {1: 256, 16: 320, 64: 96, 1024: 16}), ("cifar10-small", {16: 320})):
+    for model, loads in ((zoo.DEFAULT, {1: 256, 16: 320, 64: 96, 1024: 16}), ("cifar10-small", {16: 320})):
         with sleeping(4, 4096, model):
             resting = asyncio.run(measure())["used"]
             idle.setdefault(4, resting)
             for n, clients in loads.items():
                 run = asyncio.run(measure(clients, n, model=model))
-                rows.append((1, Load(4, 4096, IMAGE_SECONDS, n, 0).shards, n, n * IMAGE_BYTES[model]))
+                rows.append((1, Load(4, 4096, IMAGE_SECONDS, n, 0).shards, n, n * _image_bytes(model)))
                 requests.append([(run["used"][part] - resting[part]) * n / run["rate"][0] for part in resting])
     fitted = (_fit(np.array(rows), values) for values in np.array(requests).T)
     return dict(zip(resting, (Cost(*costs) for costs in fitted), strict=True)), idle
+
+
+def _image_bytes(model: str) -> int:
+    return load_config(zoo.find(model)).bytes
 
 
 def _fit(rows: np.ndarray, values: np.ndarray) -> list[float]:
@@ -159,7 +163,7 @@ def main() -> None:
         with sleeping(replicas, SLOTS):
             idle[replicas] = asyncio.run(measure())["used"]
             for n, clients in ((64, 3 * replicas // 2), (1, 256)):
-                load = Load(replicas, SLOTS, IMAGE_SECONDS, n, IMAGE_BYTES[DIGITS], clients * n)
+                load = Load(replicas, SLOTS, IMAGE_SECONDS, n, _image_bytes(zoo.DEFAULT), clients * n)
                 limits, _ = predict(costs, load, {"replica": replicas}, cores)
                 run = asyncio.run(measure(clients, n))
                 cores = max(cores, run["cores"])

@@ -234,7 +234,7 @@ static inline void columns(int64_t highest, const Input& x, int64_t count, int64
 // `count` rows by the columns of panels begin .. end - 1. `converted` [inner, 32] is scratch memory.
 static inline void matmul(const Input& x, int64_t count, const PackedMatrix& w, int64_t begin, int64_t end,
                           const Epilogue& epilogue, float* converted) {
-    // Rows are divided into blocks of nearly equal height: 8 rows are 4 + 4, which need fewer loads than 7 + 1.
+    // Rows are divided into blocks of nearly equal height: 10 rows are 5 + 5, which need fewer loads than 6 + 4.
     const auto divided = [&](auto weight, auto most_rows) {
         constexpr int most = decltype(most_rows)::value;
         int64_t blocks = (count + most - 1) / most;

@@ -255,7 +255,7 @@ class ReplicaPool(RemoteEngine):
             except (*LOST, RuntimeError) as error:  # RuntimeError: Ray's handle is not set up yet
                 self._take([])
                 log.debug("no replica answers: %s", error)
-                if not self.known:
+                if self.sleeps and not self.known:
                     await self._wake()
             await asyncio.sleep(max(POLL_SECONDS, len(self.statuses) * POLL_SECONDS_PER_REPLICA))
 
