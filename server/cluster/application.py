@@ -67,12 +67,16 @@ def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
 
 
 def _autoscaling(settings: ClusterSettings) -> AutoscalingConfig:
+    look_back = min(30.0, max(METRICS_SECONDS, settings.upscale_seconds))
     return AutoscalingConfig(
         min_replicas=settings.min_replicas,
         max_replicas=settings.max_replicas,
         upscale_delay_s=settings.upscale_seconds,
         downscale_delay_s=settings.downscale_seconds,
-        look_back_period_s=min(30.0, max(METRICS_SECONDS, settings.upscale_seconds)),
+        # Without a replica Serve starts one as soon as the last reports of ingresses contain a request that waited for
+        # a replica. The request that started the previous one may be in them for so long.
+        downscale_to_zero_delay_s=max(settings.downscale_seconds, look_back + METRICS_SECONDS),
+        look_back_period_s=look_back,
         policy=AutoscalingPolicy(policy_function="scanline.server.cluster.autoscaling:target_replicas"),
     )
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from scanline.server.cluster.application import _autoscaling
+from scanline.server.cluster.arguments import cluster_settings
 from scanline.server.cluster.autoscaling import target_replicas
 
 
@@ -23,3 +25,11 @@ def test_the_largest_report_counts_and_without_reports_the_number_stays() -> Non
     assert replicas_for([100, 400, 300], 200) == 2
     context: Any = SimpleNamespace(aggregated_metrics={}, target_num_replicas=3)
     assert target_replicas(context)[0] == 3
+
+
+@pytest.mark.parametrize("upscale_seconds", [2, 30, 100])
+def test_the_last_replica_outlives_the_reports_of_the_request_that_started_it(upscale_seconds: float) -> None:
+    args = {"min_replicas": 0, "upscale_seconds": upscale_seconds, "downscale_seconds": 1}
+    config = _autoscaling(cluster_settings(args))
+    assert config.downscale_to_zero_delay_s
+    assert config.downscale_to_zero_delay_s >= config.look_back_period_s + config.metrics_interval_s
