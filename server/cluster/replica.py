@@ -16,7 +16,7 @@ from scanline.server.cluster.router import DIGEST
 from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.local.engine_client import EngineClient
-from scanline.server.engine.remote.over_ray import OtherModelError
+from scanline.server.engine.remote.over_ray import OtherModelError, Route
 from scanline.server.engine.remote.relay_job import RelayJob
 from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.process import logs
@@ -51,8 +51,8 @@ class Replica:
                 raise ValueError(f"{model} cannot be loaded: {self.engine.load_error or 'its engine died'}")
             await asyncio.sleep(LOAD_POLL_SECONDS)
 
-    async def run(self, command: Request) -> AsyncIterator[list[Event]]:
-        """Yield the engine's events for a shard; closing the iterator cancels it.
+    async def run(self, command: Request, route: Route) -> AsyncIterator[list[Event]]:
+        """Yield the engine's events for a shard; closing the iterator cancels it. `route` is the router's.
 
         EngineUnavailableError where the engine failed for good, OtherModelError where the shard belongs to another
         model: another replica can still paint the shard.

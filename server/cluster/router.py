@@ -4,6 +4,10 @@ Serve's default router counts requests, and picks the less busy of two random re
 seconds old; the shards of one large request, all sent within milliseconds, then crowd on one replica. This router
 counts the slots of the images that its own handle has sent, as they go and come back.
 
+A replica whose machine is cut off or stands still is a candidate until Serve gives it up. A shard comes with a `Route`,
+by which the pool of this process records what replicas send. One with shards that has sent nothing for some time is
+chosen last, and so is it for a while after its shards were taken from it.
+
 Replicas report their model's digest every few seconds. A replica that has not reported yet may get any shard, and
 refuses those of another model itself.
 """
@@ -13,6 +17,8 @@ import random
 from asyncio import Future
 from collections import Counter
 from functools import partial
+from math import inf
+from time import monotonic
 from typing import Any
 
 from ray.serve.request_router import PendingRequest, ReplicaID, RequestRouter, RunningReplica
@@ -21,6 +27,8 @@ from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.engine.job import slots_of
 
 DIGEST = "digest"  # the name of what a replica reports
+QUIET_SECONDS = 15.0  # without a message, of which there is one every five: the replica is chosen last
+FORGET_SECONDS = 60.0  # without a message: it is chosen like the others again
 CANDIDATES = 32  # of more replicas, so many are compared for a shard: as even, to a shard or two, at a constant cost
 
 
@@ -31,6 +39,7 @@ class FewestImagesRouter(RequestRouter):
         """Start with nothing assigned."""
         self.assigned: dict[str, tuple[ReplicaID, int]] = {}  # replica and images, by request
         self.images: Counter[ReplicaID] = Counter()
+        self.signs: dict[ReplicaID, float] = {}  # the last of each replica with shards, or of one that is quiet
 
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
@@ -46,8 +55,8 @@ class FewestImagesRouter(RequestRouter):
             if all(_has_another_model(replica, wanted) for replica in candidates):
                 candidates = candidate_replicas
         order = [
-            (_has_another_model(replica, wanted), self.images[replica.replica_id], random.random(), place)
-            for place, replica in enumerate(candidates)
+            (_has_another_model(replica, wanted), self._is_quiet(id), self.images[id], random.random(), place)
+            for place, (replica, id) in enumerate((replica, replica.replica_id) for replica in candidates)
         ]
         chosen = [candidates[place] for *_, place in heapq.nsmallest(2, order)]
         if chosen and pending_request is not None:
@@ -56,6 +65,12 @@ class FewestImagesRouter(RequestRouter):
             pending_request.routing_context.should_backoff = True  # where neither accepts
             pending_request.future.add_done_callback(partial(self._routed_or_cancelled, pending_request))
         return [[replica] for replica in chosen]
+
+    def update_replicas(self, replicas: list[RunningReplica]) -> None:
+        """Take in the replicas that Serve has now, and forget the others."""
+        super().update_replicas(replicas)
+        for lost in self.signs.keys() - self.curr_replicas.keys():
+            del self.signs[lost]
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
         """Count the request at the replica that accepted it, which may be the second choice."""
@@ -76,6 +91,11 @@ class FewestImagesRouter(RequestRouter):
         count = slots_of(command, command.indices) if isinstance(command, GenerateRequest | ScoreRequest) else 1
         self.assigned[number] = replica, count
         self.images[replica] += count
+        now = monotonic()
+        if now - self.signs.get(replica, -inf) >= FORGET_SECONDS:
+            self.signs[replica] = now
+        if route := request.kwargs.get("route"):
+            route.signs, route.replica = self.signs, replica
 
     def _complete(self, number: str) -> None:
         if number in self.assigned:
@@ -83,6 +103,12 @@ class FewestImagesRouter(RequestRouter):
             self.images[replica] -= count
             if not self.images[replica]:
                 del self.images[replica]
+                if not self._is_quiet(replica):
+                    self.signs.pop(replica, None)
+
+    def _is_quiet(self, replica: ReplicaID) -> bool:
+        now = monotonic()
+        return QUIET_SECONDS < now - self.signs.get(replica, now) < FORGET_SECONDS
 
 
 def _has_another_model(replica: RunningReplica, wanted: str) -> bool:

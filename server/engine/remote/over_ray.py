@@ -14,8 +14,9 @@ import secrets
 from collections import Counter, deque
 from contextlib import suppress
 from contextvars import Context
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 from typing import Any, cast
 
 from ray.exceptions import RayError
@@ -58,6 +59,22 @@ class SilentReplicaError(Exception):
 
 
 LOST = (RayError, RayServeException, EngineUnavailableError, OtherModelError)
+
+
+@dataclass
+class Route:
+    """Which replica has a shard, set by the router of this process. It reaches the replica empty."""
+
+    replica: Any = None
+    signs: dict[Any, float] = field(default_factory=dict)  # the router's: when each replica sent something last
+
+    def record_sign(self) -> None:
+        """Record that the replica has just sent something."""
+        if self.replica in self.signs:
+            self.signs[self.replica] = monotonic()
+
+    def __reduce__(self) -> tuple[type["Route"], tuple[()]]:
+        return Route, ()
 
 
 class ReplicaPool(RemoteEngine):
@@ -219,13 +236,14 @@ class ReplicaPool(RemoteEngine):
         """Let one replica work on the missing images, until it is done or lost; remove the finished ones."""
         job = sharded.job
         digest = self.digest if sharded.digest is None else sharded.digest
-        command = replace(job.request.shard(tuple(sorted(missing))), digest=digest)
+        command, route = replace(job.request.shard(tuple(sorted(missing))), digest=digest), Route()
         # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
         # it; the router then could not distinguish shards.
-        call = Context().run(self.run_on_replica.remote, command)
+        call = Context().run(self.run_on_replica.remote, command, route=route)
         stream = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:
             while (events := await _next(stream)) is not None:
+                route.record_sign()
                 if not events:  # a sign of life
                     continue
                 # The first answer decides which model paints the job: another shard may have been sent to another one.

@@ -16,7 +16,7 @@ from scanline.model.sampling.offline import paint
 from scanline.server.cluster import replica as replica_module
 from scanline.server.engine.job import Job
 from scanline.server.engine.remote import over_ray
-from scanline.server.engine.remote.over_ray import ReplicaPool
+from scanline.server.engine.remote.over_ray import ReplicaPool, Route
 from tests.support.cluster.local_replicas import LocalReplica, LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
@@ -27,7 +27,7 @@ N = 40
 class StandingStill(LocalReplica):
     """Stands still at its first shard, as a process that is stopped or cut off does."""
 
-    async def run(self, command: Request) -> AsyncIterator[list[Event]]:
+    async def run(self, command: Request, route: Route) -> AsyncIterator[list[Event]]:
         await asyncio.Event().wait()
         yield []
 
@@ -37,8 +37,8 @@ class GivingSigns(LocalReplica):
 
     signs = 0
 
-    async def run(self, command: Request) -> AsyncIterator[list[Event]]:
-        async for events in super().run(command):
+    async def run(self, command: Request, route: Route) -> AsyncIterator[list[Event]]:
+        async for events in super().run(command, route):
             self.signs += not events
             yield events
 

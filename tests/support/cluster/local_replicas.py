@@ -12,7 +12,7 @@ from scanline.model.sampling.messages import Event, Request
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.replica import Replica
 from scanline.server.engine.queue_limits import QueueLimits
-from scanline.server.engine.remote.over_ray import ReplicaPool
+from scanline.server.engine.remote.over_ray import ReplicaPool, Route
 from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.engine.worker.process import EngineOptions
 
@@ -63,10 +63,10 @@ class LocalReplicas:
     def options(self, **_: Any) -> "LocalReplicas":
         return self
 
-    def remote(self, command: Request) -> Call:
+    def remote(self, command: Request, route: Route) -> Call:
         replica = self.route(command)
         self.sent.append((command, replica))
-        return Call(replica.run(command))
+        return Call(replica.run(command, route))
 
     def broadcast(self, _: str, ingress: str, images: int) -> Answers:
         return Answers([replica.status(ingress, images) for replica in self.replicas])
