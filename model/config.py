@@ -10,8 +10,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from scanline.kernels import DEEPEST, LARGEST_IMAGE, WIDEST
 from scanline.kernels.feature_maps import feature_map
+from scanline.kernels.neighbours.reference import BEYOND
 
-FORMAT = 2  # of a model directory; any other is an error
+FORMAT = 3  # of a model directory; any other but the one before is an error
+WITHOUT_NEIGHBOURS = 2  # the format before that field
 MOST_WAVES = 16  # beyond 8, a byte's waves repeat
 MOST_CLASSES = 1000
 
@@ -46,6 +48,7 @@ class ModelConfig:
     predicts: Literal["logistics", "categorical", "pixel_logistics"] = "logistics"
     blocks: int = 0  # residual blocks between the window and the layers
     block_width: int = 0
+    neighbours: bool = False  # mixed into what each block and feed-forward reads: see kernels/neighbours/reference.py
     window_rows: int = 0  # pixels above, and to either side: see kernels/window/reference.py
     window_columns: int = 0
     window_centred: bool = False
@@ -95,7 +98,7 @@ class ModelConfig:
             raise ValueError(f"a step of {self.step_bytes} bytes predicts pixel_logistics, not {self.predicts}")
         sizes = ("blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows", "wave_columns")
         if self.reads == "byte":
-            if wrong := [name for name in (*sizes, "window_centred", "outside") if getattr(self, name)]:
+            if wrong := [name for name in (*sizes, "neighbours", "window_centred", "outside") if getattr(self, name)]:
                 raise ValueError(f"{wrong[0]} needs a model that reads a window")
             return
         if self.position != "axial" or self.embedding_join != "sum" or not self.start_token:
@@ -139,8 +142,19 @@ class ModelConfig:
 
     @property
     def state_bytes_per_image(self) -> int:
-        """Bytes of (s, z) of one image in flight, float32; the same at every position."""
-        return 4 * self.layers * self.heads * self.key_width * (self.value_width + 1)
+        """Bytes of the state of one image in flight, float32; the same at every position."""
+        sums = self.layers * self.heads * self.key_width * (self.value_width + 1)
+        return 4 * (sums + self.mixings * self.recent_pixels * self.model_width)
+
+    @property
+    def mixings(self) -> int:
+        """E, how often neighbours are mixed in a step: in every block and layer, or never."""
+        return self.blocks + self.layers if self.neighbours else 0
+
+    @property
+    def recent_pixels(self) -> int:
+        """R, the pixels that a mixing keeps of each image."""
+        return self.width + BEYOND
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -176,7 +190,9 @@ class ModelConfig:
         written = data.pop("format")
         if isinstance(written, int) and written > FORMAT:
             raise ValueError(f"format {written} is newer than this program, which reads format {FORMAT}")
-        if written != FORMAT:
+        if written == WITHOUT_NEIGHBOURS and not isinstance(written, bool):
+            data = {"neighbours": False} | data
+        elif written != FORMAT:
             raise ValueError(f"format must be {FORMAT}, not {written!r}")
         known = [field.name for field in fields(cls)]
         if unknown := sorted(set(data) - set(known)):

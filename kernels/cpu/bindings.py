@@ -19,7 +19,7 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 11
+ABI = 12
 ARITHMETIC = 10  # raised with every change of a bit of the parameters: codes of images are then no longer read
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
@@ -39,8 +39,8 @@ class _Codes(ctypes.Structure):
 class _Slots(ctypes.Structure):
     _fields_ = (
         ("count", _i64),
-        *((name, _pointer) for name in ("s", "z", "position", "images", "known", "bits", "seed", "index")),
-        *((name, _pointer) for name in ("temperature", "label", "known_bits", "partner", "guidance")),
+        *((name, _pointer) for name in ("s", "z", "recent", "position", "images", "known", "bits", "seed")),
+        *((name, _pointer) for name in ("index", "temperature", "label", "known_bits", "partner", "guidance")),
         ("codes", ctypes.POINTER(_Codes)),
     )
 
@@ -59,8 +59,8 @@ class Network:
         """tensors, where a step reads a byte: value table [rows, D or D/2]; rows, columns and (if there are several)
         channels of the position, or its waves [N, .]. Where it reads a window: the wave table [256, 2 waves] if there
         are waves; weight and bias of the input; rows and columns; for each block weight and bias of its norm, its
-        expansion and its contraction. Then, for each layer, the weight and bias of query-key-value, attention out,
-        feed-forward in and out, then of its two norms; those of the last norm and of the head; those of the skip if
+        expansion and its contraction, and the taps [NEIGHBOURS, D] of its mixing if there are. Then, for each layer, the weight and bias of query-key-value, attention out,
+        feed-forward in and out, then of its two norms, and the taps of its mixing; those of the last norm and of the head; those of the skip if
         there is one; the vectors [1 + classes, D] of labels if there are classes.
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.

@@ -7,9 +7,11 @@ import torch
 
 from scanline.kernels import DEEPEST, LARGEST_IMAGE, WIDEST
 from scanline.kernels.codec.coder import LEAST, WHOLE
+from scanline.kernels.neighbours.reference import BEYOND
 
 MOST_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
+STATE = ("s", "z", "position", "recent")
 CODES = ("code", "code_at", "code_value", "code_range")  # of slots, of which images may be painted from codes
 PREDICTS = {"pixel_logistics": 0, "categorical": 1}
 Arrays = dict[str, torch.Tensor]
@@ -24,7 +26,7 @@ class Shape(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("reads", "predicts", "pre_norm", "gelu", "concat", "axial")),
         *((name, ctypes.c_int64) for name in ("exp_scale", "skip", "blocks", "block_width", "window_rows")),
         *((name, ctypes.c_int64) for name in ("window_columns", "centred", "waves", "wave_rows", "wave_columns")),
-        *((name, ctypes.c_int64) for name in ("outside", "classes")),
+        *((name, ctypes.c_int64) for name in ("outside", "classes", "neighbours")),
     )
 
     def check(self) -> None:
@@ -33,7 +35,7 @@ class Shape(ctypes.Structure):
             **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
             **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, WIDEST)),
             **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial"), (0, 1)),
-            **dict.fromkeys(("exp_scale", "skip", "centred"), (0, 1)),
+            **dict.fromkeys(("exp_scale", "skip", "centred", "neighbours"), (0, 1)),
             **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, DEEPEST)),
             "channels": (1, MOST_CHANNELS),
             "layers": (1, DEEPEST),
@@ -61,6 +63,8 @@ class Shape(ctypes.Structure):
             raise ValueError("a network that reads a window has axial positions, added to it, and a start token")
         if window and not self.window_columns:
             raise ValueError("a window has at least one column to the left")
+        if self.neighbours and not window:
+            raise ValueError("neighbours need a network that reads a window")
         if self.wave_rows > self.window_rows or self.wave_columns > self.window_columns:
             raise ValueError("the waves of a window reach beyond it")
         if self.concat and width % 2:
@@ -80,7 +84,7 @@ class Shape(ctypes.Structure):
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h; `check_numbers` for what may change in them."""
         numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
-        self._check(slots, ("s", "z", "position", "images", *numbers, *(CODES if "code" in slots else ())))
+        self._check(slots, (*STATE, "images", *numbers, *(CODES if "code" in slots else ())))
 
     def check_numbers(self, slots: Arrays) -> None:
         """Raise ValueError where a slot's label is none, or it stands within a step or does not fit its partner."""
@@ -102,7 +106,7 @@ class Shape(ctypes.Structure):
         intervals: torch.Tensor | None,
     ) -> None:
         """Raise ValueError where `read` cannot run the bytes start .. stop - 1."""
-        self._check(slots, ("s", "z", "position", "images", "label"))
+        self._check(slots, (*STATE, "images", "label"))
         self._check_labels(slots["label"])
         size = self.step_bytes
         if not self.first <= start < stop <= self.bytes or (start - self.first) % size or (stop - start) % size:
@@ -128,7 +132,7 @@ class Shape(ctypes.Structure):
 
     def check_copying(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
         """Raise ValueError where there are no such slots to copy."""
-        self._check(slots, ("s", "z", "position", "images", "bits"))
+        self._check(slots, (*STATE, "images", "bits"))
         for name, numbers in (("sources", sources), ("targets", targets)):
             _check_tensor(name, numbers, torch.int64, (len(sources),))
             if bool(((numbers < 0) | (numbers >= len(slots["position"]))).any()):
@@ -153,9 +157,11 @@ class Shape(ctypes.Structure):
             raise ValueError(f"the slots must have {', '.join(names)}, not {', '.join(slots)}")
         b = slots["position"].numel()
         heads = (self.layers, b, self.heads, self.key_width)
+        mixings = self.blocks + self.layers if self.neighbours else 0
         expected = {
             "s": (torch.float32, (*heads, self.value_width)),
             "z": (torch.float32, heads),
+            "recent": (torch.float32, (mixings, b, self.width + BEYOND, self.heads * self.value_width)),
             "images": (torch.uint8, (b, self.bytes)),
             "known": (slots["known"].dtype if "known" in slots else torch.bool, (b, self.bytes)),
             "bits": (torch.float64, (b,)),

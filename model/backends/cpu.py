@@ -101,14 +101,14 @@ class CpuBackend(Backend):
                 bits[:, start:] = self._read_within(images, state, int(stop), labels, tolerances, intervals)
                 break
             chosen = torch.from_numpy(rows)
-            part = State(state.s[:, chosen], state.z[:, chosen], state.position[chosen])
+            part = state.chosen(chosen)
             own = None if intervals is None else intervals[chosen]
             bits[chosen, start:stop] = self._read_within(
                 images[chosen], part, int(stop), labels[chosen], tolerances[rows], own
             )
             if intervals is not None and own is not None:
                 intervals[chosen] = own
-            state.s[:, chosen], state.z[:, chosen], state.position[chosen] = part.s, part.z, part.position
+            state.put(chosen, part)
         return bits
 
     def read_parameters(
@@ -152,7 +152,7 @@ class CpuBackend(Backend):
         if images.shape[1] != length or not start < stop <= length or not whole:  # beyond them lies other memory
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         bits = torch.empty(len(images), stop - start, dtype=torch.float64)
-        arrays = {"s": state.s, "z": state.z, "position": state.position, "images": images.contiguous()}
+        arrays = {**vars(state), "images": images.contiguous()}
         read = None if intervals is None else torch.empty(*bits.shape, 2, dtype=torch.int32)
         self.network.read(arrays | {"label": labels}, start, stop, bits, parameters, read)
         if intervals is not None and read is not None:
@@ -179,7 +179,7 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     same = [
         *("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components"),
         *("first", "step_bytes", "blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows"),
-        *("wave_columns", "outside"),
+        *("wave_columns", "outside", "neighbours"),
     ]
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
     mixture = "categorical" if config.predicts == "categorical" else "pixel_logistics"
@@ -207,10 +207,12 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
     for block in model.blocks:
         for part in (block.norm, block.expand, block.contract):
             tensors += [part.weight, part.bias]
+        tensors += [] if block.taps is None else [block.taps]
     for layer in model.layers:
         products = (layer.query_key_value, layer.attention_out, layer.feed_forward_in, layer.feed_forward_out)
         for part in (*products, layer.attention_norm, layer.feed_forward_norm):
             tensors += [part.weight, part.bias]
+        tensors += [] if layer.taps is None else [layer.taps]
     tensors += [model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
     if config.predicts == "pixel_logistics":
         tensors += [model.skip.weight, model.skip.bias]
@@ -219,4 +221,4 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
 
 def _arrays(slots: SlotPool, names: tuple[str, ...] = PAINTED) -> dict[str, torch.Tensor]:
     arrays = {name: getattr(slots, name) for name in names}
-    return arrays | {"s": slots.state.s, "z": slots.state.z, "position": slots.state.position}
+    return arrays | vars(slots.state)

@@ -30,7 +30,7 @@ from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
+from scanline.model.state import NUMBERS, State
 
 log = logging.getLogger("scanline.model")
 
@@ -58,7 +58,7 @@ class CudaOptions:
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
     """As particles.copy_slots: one launch for each array, which reads no slot that is its own source."""
-    for array in (pool.state.s, pool.state.z):
+    for array in (getattr(pool.state, name) for name in NUMBERS):
         copy_slots(array, sources, targets, layered=True)
     for array in (pool.images, pool.bits):
         copy_slots(array, sources, targets)

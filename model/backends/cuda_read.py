@@ -18,7 +18,7 @@ from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.pending import to_device
 from scanline.model.backends.slots import DECODER, WEIGHING, SlotPool
-from scanline.model.state import State
+from scanline.model.state import NUMBERS, State
 
 
 class KernelReader:
@@ -65,7 +65,8 @@ class KernelReader:
         for first in range(0, count, self.images):
             some = slice(first, min(count, first + self.images))
             part = state.part(some.start, some.stop)
-            own = State(part.s.contiguous(), part.z.contiguous(), part.position)  # copies, if there are more images
+            # copies, if there are more images
+            own = State(part.s.contiguous(), part.z.contiguous(), part.position, part.recent.contiguous())
             reach = size * (len(self.row) // len(part.position))
             for begin in range(start, end, reach):
                 chunk = bits[some, begin : begin + reach]
@@ -73,8 +74,8 @@ class KernelReader:
                 self._read_chunk(images[some].contiguous(), own, until[some], labels[some], begin, chunk, read)
                 self._widen(images[some], own, until[some], tolerances[some], begin, chunk)
             if count > self.images:
-                part.s.copy_(own.s)
-                part.z.copy_(own.z)
+                for name in NUMBERS:
+                    getattr(part, name).copy_(getattr(own, name))
         state.position.copy_(torch.maximum(state.position, until))
         return bits
 
@@ -184,7 +185,7 @@ def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     """Return slots whose images are one step of known bytes, without states."""
     numbers = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)]
     return SlotPool(
-        State(torch.zeros(0, count, device=device), torch.zeros(0, count, device=device), numbers[0]),
+        State(*(torch.zeros(0, count, device=device) for _ in "sz"), numbers[0], torch.zeros(0, count, device=device)),
         images=torch.zeros(count, size, dtype=torch.uint8, device=device),
         known=torch.ones(count, size, dtype=torch.bool, device=device),
         bits=torch.zeros(count, dtype=torch.float64, device=device),

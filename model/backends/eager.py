@@ -55,9 +55,9 @@ class EagerBackend(Backend):
         clock = DeviceClock(self.model.device)
         state, paused = pool.state, pool.state.position < self.model.config.bytes
         paused[pool.rows(slots)] = False  # what is left shares tiles with images that step, and keeps its state
-        s, z = state.s[:, paused], state.z[:, paused]
+        kept = state.chosen(paused)
         pool.advance_only(slots, lambda chosen: self._advance(chosen, steps))
-        state.s[:, paused], state.z[:, paused] = s, z
+        state.put(paused, kept)
         return clock.stop()
 
     def read(
@@ -97,14 +97,14 @@ class EagerBackend(Backend):
         """Return the parameters [1, n, P] of one image's steps up to `stop`, as `advance` computes them: in a tile."""
         config, device = self.model.config, self.model.device
         tile = State.zeros(config, self.rows, device)
-        tile.s[:, :1], tile.z[:, :1], tile.position[:1] = state.s, state.z, state.position
+        tile.put(first := torch.zeros(1, dtype=torch.int64, device=device), state)
         images = torch.zeros(self.rows, config.bytes, dtype=torch.uint8, device=device)
         images[0] = image[0]
         labels = torch.zeros(self.rows, dtype=torch.int64, device=device)
         labels[0] = 0 if label is None else label[0]
         steps = (stop - int(state.position[0])) // config.step_bytes
         parameters = torch.stack([self.model.step(images, tile, labels)[0] for _ in range(steps)])
-        state.s[:], state.z[:], state.position[:] = tile.s[:, :1], tile.z[:, :1], tile.position[:1]
+        state.put(first, tile.chosen(first))
         return parameters.unsqueeze(0)
 
     def _advance(self, pool: SlotPool, steps: int) -> None:

@@ -21,6 +21,7 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.kernels.philox_rounds import uniform_pair
 from scanline.model.backends.slots import SlotPool, as_numpy
+from scanline.model.state import NUMBERS
 
 RESAMPLING = 2**31 - 1  # in the place of a particle: the random numbers of resampling
 UNIT = 2.0**40  # of which weights are whole numbers, relative to the largest
@@ -81,14 +82,14 @@ def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> 
     of another slot. Where both are the same, nothing happens."""
     if not pool.on_host:
         _copy_images(pool, sources, targets)
-        for array in (pool.state.s, pool.state.z):
+        for array in (getattr(pool.state, name) for name in NUMBERS):
             array.index_copy_(1, targets, array.index_select(1, sources))
         return
     different = sources != targets
     if different.any():
         sources, targets = sources[different], targets[different]
         _copy_images(pool, sources, targets)
-        for array in (pool.state.s, pool.state.z):
+        for array in (getattr(pool.state, name) for name in NUMBERS):
             as_numpy(array)[:, targets.numpy()] = as_numpy(array)[:, sources.numpy()]
 
 

@@ -22,7 +22,7 @@ from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.slots import ARRAYS, WEIGHING, SlotPool
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
+from scanline.model.state import NUMBERS, State
 
 IMAGES = 4  # that are compared with the reference
 STEPS = 24  # of each
@@ -51,6 +51,7 @@ class Outcome:
     known_bits: torch.Tensor  # [n] float64
     s: torch.Tensor  # [L, n, H, C, M]
     z: torch.Tensor  # [L, n, H, C]
+    recent: torch.Tensor  # [E, n, R, D]
 
     def part(self, images: int) -> dict[str, torch.Tensor]:
         """Return the tensors of the first of them, by what they are."""
@@ -60,6 +61,7 @@ class Outcome:
             "known bits": self.known_bits[:images],
             "s": self.s[:, :images],
             "z": self.z[:, :images],
+            "recent": self.recent[:, :images],
         }
 
 
@@ -116,7 +118,7 @@ class _Images:
             raise WrongResultsError(f"not all of {size} images have moved by {self.steps} steps")
         first = index.argsort()[:IMAGES].numpy()
         fetched = backend.fetch(slots, first).wait()
-        states = (tensor[:, first].cpu() for tensor in (slots.state.s, slots.state.z))
+        states = (getattr(slots.state, name)[:, first].cpu() for name in NUMBERS)
         known_bits = slots.known_bits[first].cpu()
         slots.empty_slots(numbers)
         return Outcome(torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), known_bits, *states)
@@ -148,7 +150,8 @@ class _Images:
         if other > _other_bytes(backend) * bits.numel():
             raise WrongResultsError(f"{other} of {bits.numel()} bytes are not those that the reference draws")
         bound = BOUND if backend.state_dtype == torch.float32 else BOUND_16_BITS
-        expected = {"s": state.s, "z": state.z, "bits": bits.sum(dim=1)}
+        states = {name: getattr(state, name) for name in NUMBERS}
+        expected = states | {"bits": bits.sum(dim=1)}
         expected["known bits"] = bits[:, self.known[self.config.first : self.stop]].sum(dim=1)
         _assert_close(expected, outcome.part(count), bound, "painting")
 
@@ -158,8 +161,8 @@ class _Images:
         stops = np.full(count, self.stop)
         labels = self.label(index).to(device)
         costs = backend.read(outcome.images.to(device), read, stops, labels).cpu()[:, self.config.first :]
-        expected = {"s": state.s, "z": state.z, "bits": bits}
-        _assert_close(expected, {"s": read.s.cpu(), "z": read.z.cpu(), "bits": costs}, bound, "reading")
+        found = {name: getattr(read, name).cpu() for name in NUMBERS}
+        _assert_close(states | {"bits": bits}, found | {"bits": costs}, bound, "reading")
 
     def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
         """Raise WrongResultsError where a guided image in slots 0 and 1 has other bytes than the reference draws."""
@@ -248,12 +251,12 @@ def _compare_resampling(backend: Backend, slots: SlotPool) -> None:
 
 
 def _on_cpu(pool: SlotPool) -> SlotPool:
-    state = State(*(getattr(pool.state, name).cpu().clone() for name in ("s", "z", "position")))
+    state = State(**{name: array.cpu().clone() for name, array in vars(pool.state).items()})
     return SlotPool(state, **{name: getattr(pool, name).cpu().clone() for name in ARRAYS})
 
 
 def _assert_same_slots(expected: SlotPool, result: SlotPool, what: str) -> None:
-    arrays = {"s": (expected.state.s, result.state.s), "z": (expected.state.z, result.state.z)}
+    arrays = {name: (getattr(expected.state, name), getattr(result.state, name)) for name in NUMBERS}
     arrays |= {name: (getattr(expected, name), getattr(result, name)) for name in ARRAYS}
     for name, pair in arrays.items():
         right, computed = (array.nan_to_num() for array in pair)
@@ -267,7 +270,7 @@ def _assert_close(expected: dict[str, torch.Tensor], result: dict[str, torch.Ten
     for name, reference in expected.items():
         # What the reference itself cannot compute, with the weights of a training that diverges, says nothing.
         finite = reference.isfinite()
-        if not finite.any():
+        if not finite.any():  # or there are none, as of a model that keeps no recent pixels
             continue
         right, computed = reference[finite].double(), result[name][finite].double()
         off, size = (right - computed).abs(), right.square().mean().sqrt()

@@ -14,7 +14,7 @@ from scanline.kernels.codec.coder import Decoder, longest_code
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.pending import Pending, to_device, to_host
 from scanline.model.config import ModelConfig
-from scanline.model.state import State
+from scanline.model.state import NUMBERS, State
 
 # The arrays of an image besides its state. Placing it sets known_bits to 0 and all others from its arrival.
 WEIGHING = ("evidence_bits", "effective_particles")
@@ -171,7 +171,7 @@ class SlotPool:
         self.known_bits.numpy()[slots] = 0
         self.code_range.numpy()[slots] = 0
         self.state.position.numpy()[slots] = arrivals.position.numpy()
-        for name in ("s", "z"):
+        for name in NUMBERS:
             array = as_numpy(getattr(self.state, name))
             array[:, slots[:first]] = 0
             for row, slot in zip(arrivals.prefix, slots[first:], strict=True):
@@ -186,7 +186,7 @@ class SlotPool:
         self.code_range.index_fill_(0, slots, 0)
         self.state.position.index_copy_(0, slots, arrivals.position)
         which = self.rows(np.array(arrivals.prefix, np.int64))
-        for name in ("s", "z"):
+        for name in NUMBERS:
             array = getattr(self.state, name)
             array.index_fill_(1, slots[:first], 0)
             if arrivals.prefixes:

@@ -14,9 +14,10 @@ from torch import nn
 from scanline.kernels import LN2
 from scanline.kernels.attention import causal_linear_attention
 from scanline.kernels.feature_maps import feature_map
+from scanline.kernels.neighbours import mix, mix_step
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
-from scanline.model.network.block import ACTIVATIONS, Activation, Block
+from scanline.model.network.block import ACTIVATIONS, Activation, Block, Mixing, new_taps, with_neighbours
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.window_input import WindowInput, window
@@ -38,20 +39,28 @@ class Layer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.phi = feature_map(config.feature_map)
         self.activation: Activation = ACTIVATIONS[config.activation]
+        self.taps = new_taps(config)
 
     def parallel(
-        self, x: torch.Tensor, s: torch.Tensor | None, z: torch.Tensor | None, weight: torch.Tensor | None = None
+        self,
+        x: torch.Tensor,
+        s: torch.Tensor | None,
+        z: torch.Tensor | None,
+        mixing: Mixing,
+        number: int,
+        weight: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state.
-        weight: [B, N], how many times each counts for later positions; by default once, as for itself always."""
+        """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state;
+        this is layer `number`. weight: [B, N], how many times each counts for later positions; by default once, as for
+        itself always."""
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
         y, s, z = causal_linear_attention(q, k, v, s, z, weight)
-        return self._finish(x, y.transpose(1, 2).flatten(2)), s, z
+        return self._finish(x, y.transpose(1, 2).flatten(2), mixing, number), s, z
 
-    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
         """Return the output [B, D] for x [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
         q, k, v = self._project(x)
-        return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1))
+        return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1), mixing, number)
 
     def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
@@ -62,16 +71,17 @@ class Layer(nn.Module):
         q, k = self.phi(both).unflatten(-1, (2, config.heads, config.key_width)).unbind(-3)
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
-    def _finish(self, x: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+    def _finish(self, x: torch.Tensor, attended: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
         """Return the layer's output [..., D] from its input x and the attention's result, both [..., D]."""
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
             x = self.attention_norm(x)
-            return self.feed_forward_norm(x + self._feed_forward(x))
-        return x + self._feed_forward(self.feed_forward_norm(x))
+            return self.feed_forward_norm(x + self._feed_forward(x, mixing, number))
+        return x + self._feed_forward(self.feed_forward_norm(x), mixing, number)
 
-    def _feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.feed_forward_out(self.activation(self.feed_forward_in(x)))
+    def _feed_forward(self, x: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
+        seen = with_neighbours(x, self.taps, mixing, self.config.blocks + number)
+        return self.feed_forward_out(self.activation(self.feed_forward_in(seen)))
 
 
 class Transformer(nn.Module):
@@ -126,9 +136,14 @@ class Transformer(nn.Module):
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         carried = State.zeros(self.config, batch, self.device) if state is None else state
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
-        x, base = self._read_in(images, position, labels)
+
+        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
+            recent = None if state is None else state.recent[number]
+            return mix(x, taps, start // self.config.channels, self.config.width, recent)
+
+        x, base = self._read_in(images, position, labels, mixing)
         for i, layer in enumerate(self.layers):
-            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i])
+            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i], mixing, i)
             if state is not None:
                 state.s[i], state.z[i] = s, z
         if state is not None:
@@ -140,10 +155,14 @@ class Transformer(nn.Module):
     ) -> torch.Tensor:
         """Return parameters [B, n, P] of the steps at `position` [B, n] int64, ascending, of images [B, N] uint8, each
         standing for `weight` [B, n] steps, none where that is 0: an estimate of `parallel` from fewer steps, for
-        training. labels: [B] int64, as in `step`."""
-        x, base = self._read_in(images, position * self.config.step_bytes, labels)
-        for layer in self.layers:
-            x, _, _ = layer.parallel(x, None, None, weight)
+        training a model without neighbours. labels: [B] int64, as in `step`."""
+
+        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
+            raise ValueError("a model that mixes neighbours needs all steps of an image")
+
+        x, base = self._read_in(images, position * self.config.step_bytes, labels, mixing)
+        for i, layer in enumerate(self.layers):
+            x, _, _ = layer.parallel(x, None, None, mixing, i, weight)
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -154,10 +173,17 @@ class Transformer(nn.Module):
         the bytes of a step. The position of a finished image stays at N, and its parameters have no meaning.
         """
         length, size = self.config.bytes, self.config.step_bytes
-        x, base = self._read_in(images, state.position.clamp(max=length - size).unsqueeze(1), labels)
+        position = state.position.clamp(max=length - size)
+
+        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
+            rows = x.view(len(images), -1)  # of blocks [B, 1, D], of layers [B, D]
+            mixed = mix_step(rows, taps, position // self.config.channels, self.config.width, state.recent[number])
+            return mixed.view(x.shape)
+
+        x, base = self._read_in(images, position.unsqueeze(1), labels, mixing)
         x = x.squeeze(1)
         for i, layer in enumerate(self.layers):
-            x = layer.step(x, state.s[i], state.z[i])
+            x = layer.step(x, state.s[i], state.z[i], mixing, i)
         state.position.add_(size).clamp_(max=length)
         return self._read_out(x.unsqueeze(1), base).squeeze(1)
 
@@ -168,7 +194,7 @@ class Transformer(nn.Module):
         return -self.distribution.log_prob(parameters, values).double().flatten(1) / LN2
 
     def _read_in(
-        self, images: torch.Tensor, position: torch.Tensor, labels: torch.Tensor | None = None
+        self, images: torch.Tensor, position: torch.Tensor, labels: torch.Tensor | None, mixing: Mixing
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N] with labels [B], and the
         base [B, n, C] that is added to the means of pixel logistics, or None."""
@@ -177,8 +203,8 @@ class Transformer(nn.Module):
         pixel = position // self.config.channels
         inputs, reference = self.window.read(images, pixel)
         x = self._with_class(self.embedding(inputs, pixel), labels)
-        for block in self.blocks:
-            x = block(x)
+        for i, block in enumerate(self.blocks):
+            x = block(x, mixing, i)
         if self.config.predicts != "pixel_logistics":
             return x, None
         with torch.autocast(x.device.type, enabled=False):
@@ -214,7 +240,7 @@ class Transformer(nn.Module):
         if self.head.weight.is_meta:  # a model that is built for its shapes alone
             return
         for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
+            if name.endswith(("bias", "taps")):
                 nn.init.zeros_(parameter)
             elif "norm" not in name and not name.startswith(("embedding", "blocks", "classes")):
                 residual = name.endswith(("attention_out.weight", "feed_forward_out.weight"))

@@ -38,7 +38,7 @@ class Segment:
     @property
     def bytes(self) -> int:
         """The memory that it takes."""
-        return self.parameters.nbytes + self.prefix.state.s.nbytes + self.prefix.state.z.nbytes
+        return self.parameters.nbytes + self.prefix.state.nbytes
 
 
 @dataclass(eq=False)

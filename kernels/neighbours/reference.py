@@ -1,0 +1,27 @@
+"""Neighbours: numbers of a pixel and of painted ones around it, mixed: a causal depthwise convolution, one weight for
+each number and neighbour. Sums over all pixels before, as linear attention has, blur what is near; this does not.
+
+Pixels outside the image count as zeros. What a step needs of earlier pixels is constant: those of a row and three more.
+"""
+
+import torch
+
+# Rows up and columns to the left of each neighbour, all painted before the pixel.
+OFFSETS = ((0, 1), (0, 2), (1, 0), (1, 1), (1, -1), (1, 2), (1, -2))
+NEIGHBOURS = len(OFFSETS)
+BEYOND = 3  # pixels that are kept beyond a row: the pixel itself, and two to the left of the one above
+
+
+def mixed(
+    x: torch.Tensor,  # [N, D]: of the pixels of an image, in raster order
+    taps: torch.Tensor,  # [NEIGHBOURS, D]
+    width: int,  # of the image
+) -> torch.Tensor:
+    """Return y [N, D]: y_p = x_p + sum over neighbours q_k of p of taps_k * x_(q_k), number by number."""
+    y = x.clone()
+    for pixel in range(len(x)):
+        row, column = pixel // width, pixel % width
+        for tap, (up, left) in zip(taps, OFFSETS, strict=True):
+            if row - up >= 0 and 0 <= column - left < width:
+                y[pixel] += tap * x[(row - up) * width + column - left]
+    return y
