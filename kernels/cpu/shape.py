@@ -81,6 +81,11 @@ class Shape(ctypes.Structure):
         k, c = self.components, self.step_bytes
         return 256 if self.predicts == PREDICTS["categorical"] else int(k * (1 + 2 * c + c * (c - 1) // 2))
 
+    def recent(self, count: int) -> tuple[int, ...]:
+        """Return the sizes of what the mixings of `count` slots keep, as in abi.h."""
+        mixings = self.blocks + self.layers if self.neighbours else 0
+        return mixings, count, self.width + BEYOND, self.heads * self.value_width
+
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h; `check_numbers` for what may change in them."""
         numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
@@ -157,11 +162,10 @@ class Shape(ctypes.Structure):
             raise ValueError(f"the slots must have {', '.join(names)}, not {', '.join(slots)}")
         b = slots["position"].numel()
         heads = (self.layers, b, self.heads, self.key_width)
-        mixings = self.blocks + self.layers if self.neighbours else 0
         expected = {
             "s": (torch.float32, (*heads, self.value_width)),
             "z": (torch.float32, heads),
-            "recent": (torch.float32, (mixings, b, self.width + BEYOND, self.heads * self.value_width)),
+            "recent": (torch.float32, self.recent(b)),
             "images": (torch.uint8, (b, self.bytes)),
             "known": (slots["known"].dtype if "known" in slots else torch.bool, (b, self.bytes)),
             "bits": (torch.float64, (b,)),

@@ -8,7 +8,7 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.codec.coder import WHOLE, Decoder, encode
 from scanline.kernels.codec.reference import intervals as law
-from scanline.kernels.cpu.shape import PREDICTS
+from scanline.kernels.cpu.shape import PREDICTS, STATE
 from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CASES, Case
@@ -34,7 +34,7 @@ def read(case: Case, isa: str, images: torch.Tensor) -> tuple[torch.Tensor, torc
     intervals = torch.zeros(case.images, n, 2, dtype=torch.int32)
     bits = torch.empty(case.images, n, dtype=torch.float64)
     network = native_vectors.network(case, isa, threads=2)
-    states = {name: slots[name] for name in ("s", "z", "position", "label")} | {"images": images}
+    states = {name: slots[name] for name in (*STATE, "label")} | {"images": images}
     network.read(states, shape.first, shape.bytes, bits, parameters, intervals)
     network.close()
     assert (24 - intervals[..., 1].double().log2()).sum().item() == pytest.approx(

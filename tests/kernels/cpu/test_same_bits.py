@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.cpu.shape import STATE
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CASES, Case
 
@@ -31,6 +32,8 @@ DIGESTS = {
     "classes of bytes": "d566f252e24b6a8d",
     "classes of pixels, int8": "700d8de2333e3fe9",
     "guided pixels": "e646129162cf15f0",
+    "neighbours": "b49543c310a254fd",
+    "neighbours, int8": "d352d162c21ceb45",
     "colour pixels, uncentred": "013a6fc20a345ff7",
 }
 
@@ -55,11 +58,12 @@ def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
     network = native_vectors.network(case, isa, threads=2)
     network.advance(forced, (stop - first) // size)
     bits = torch.zeros(case.images, stop - first).double()
-    states = {name: prefilled[name] for name in ("s", "z", "position", "images", "label")}
+    states = {name: prefilled[name] for name in (*STATE, "images", "label")}
     network.read(states, first, stop, bits, None)
     network.close()
     assert torch.equal(forced["s"], prefilled["s"])
     assert torch.equal(forced["z"], prefilled["z"])
+    assert torch.equal(forced["recent"].nan_to_num(), prefilled["recent"].nan_to_num())
     assert torch.equal(forced["position"], prefilled["position"])
     total = torch.zeros(case.images).double()
     for column in bits.T:
@@ -76,7 +80,7 @@ def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name:
     network = native_vectors.network(case, ISAS[0], threads=2)
     network.advance(painted, shape.bytes)
     read, bits = native_vectors.slots(case), torch.zeros(case.images, shape.bytes - shape.first).double()
-    states = {name: read[name] for name in ("s", "z", "position", "label")} | {"images": painted["images"]}
+    states = {name: read[name] for name in (*STATE, "label")} | {"images": painted["images"]}
     network.read(states, shape.first, shape.bytes, bits, None)
     network.close()
     total = torch.full((case.images,), 3.25).double()
@@ -95,7 +99,7 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
     network = native_vectors.network(case, isa, threads=1)
     network.advance(painted, shape.bytes)
     read, steps = native_vectors.slots(case), (shape.bytes - shape.first) // shape.step_bytes
-    states = {each: read[each] for each in ("s", "z", "position", "label")} | {"images": painted["images"]}
+    states = {each: read[each] for each in (*STATE, "label")} | {"images": painted["images"]}
     bits = torch.empty(case.images, shape.bytes - shape.first, dtype=torch.float64)
     parameters = torch.empty(case.images, steps, shape.parameters)
     network.read(states, shape.first, shape.bytes, bits, parameters)
@@ -119,9 +123,10 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("images", [5, 300], ids=["few", "more than a thread copies"])
 def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int, threads: int) -> None:
-    case = Case({"layers": 3, "heads": 2, "key_width": 17, "value_width": 33}, images=images)
+    sizes = {"layers": 3, "heads": 2, "key_width": 17, "value_width": 33}
+    case = Case({**native_vectors.WINDOW, "neighbours": 1, **sizes}, images=images)
     random, slots = torch.Generator().manual_seed(0), native_vectors.slots(case)
-    for name in ("s", "z", "bits", "known_bits"):
+    for name in ("s", "z", "recent", "bits", "known_bits"):
         slots[name].normal_(generator=random)
     before = {name: tensor.clone() for name, tensor in slots.items()}
     order = torch.randperm(images, generator=random)
@@ -130,11 +135,11 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int
     targets, sources = torch.cat((targets, order[-1:])), torch.cat((sources, order[-1:]))  # the last one is itself
     origin[targets] = sources
     network = native_vectors.network(case, ISAS[0], threads)
-    copied = {name: slots[name] for name in ("s", "z", "position", "images", "bits")}
+    copied = {name: slots[name] for name in (*STATE, "images", "bits")}
     network.copy_slots(copied, sources, targets)
     for name, tensor in slots.items():
         expected = before[name]
-        if name in ("s", "z"):
+        if name in ("s", "z", "recent"):
             expected = expected[:, origin]
         elif name in ("images", "bits"):
             expected = expected[origin]

@@ -21,9 +21,10 @@ from scanline.model.backends.particles import (
     resample,
 )
 from scanline.model.backends.slots import ARRAYS, SlotPool
+from scanline.model.state import NUMBERS
 from tests.support import small_models
 
-CONFIG = small_models.config()
+CONFIG = small_models.config(**small_models.WINDOW, neighbours=True, predicts="categorical")
 SLOTS = 40
 POSITION = 7
 SEED, INDEX = 3, 5
@@ -123,7 +124,7 @@ def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) 
     after = contents(made)
     for name in ("images", "bits"):
         assert torch.equal(after[name][slots], before[name][ancestors]), name
-    for name in ("s", "z"):
+    for name in NUMBERS:
         assert torch.equal(after[name][:, slots], before[name][:, ancestors]), name
     assert after["known_bits"][slots].tolist() == [0.0] * len(slots)
     assert after["evidence_bits"][slots].tolist() == pytest.approx([100 + mean_bits(numbers)] * len(slots), abs=1e-9)
@@ -132,7 +133,7 @@ def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) 
         assert torch.equal(after[name], before[name]), name
     rest = [slot for slot in range(SLOTS) if slot not in slots]
     for name, tensor in after.items():
-        left, right = (x[:, rest] if name in ("s", "z") else x[rest] for x in (tensor, before[name]))
+        left, right = (x[:, rest] if name in NUMBERS else x[rest] for x in (tensor, before[name]))
         assert torch.equal(left, right), name
 
 
@@ -179,7 +180,7 @@ def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None
             assert torch.equal(after[name][rest], before[name][rest]), name
         assert after["evidence_bits"][slots].tolist() == pytest.approx([100 + mean_bits(known_bits)] * 4)
         assert after["known_bits"][slots].tolist() == [0.0] * 4
-        assert all(torch.equal(after[name], before[name]) for name in ("s", "z", "index", "seed", "position"))
+        assert all(torch.equal(after[name], before[name]) for name in (*NUMBERS, "index", "seed", "position"))
     assert {0, 1, 2} <= found
 
 

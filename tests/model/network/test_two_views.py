@@ -50,7 +50,7 @@ def test_images_at_different_positions_step_together(model) -> None:
     state, ahead = State.zeros(model.config, 2), State.zeros(model.config, 1)
     for _ in range(5):
         model.step(images[1:], ahead)
-    state.s[:, 1:], state.z[:, 1:], state.position[1:] = ahead.s, ahead.z, ahead.position
+    state.put(torch.tensor([1]), ahead)
     assert_close("parameters", whole[[0, 1], [0, 5]], model.step(images, state))
 
 

@@ -5,13 +5,14 @@ import pytest
 
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
+from scanline.model.state import NUMBERS
 from tests.support import small_models
 
 
 def poison(generator: Generator, slot: int) -> None:
     """What no image may ever read: NaN as state, noise as bytes."""
-    generator.pool.state.s[:, slot] = float("nan")
-    generator.pool.state.z[:, slot] = float("nan")
+    for name in NUMBERS:
+        getattr(generator.pool.state, name)[:, slot] = float("nan")
     generator.pool.images[slot] = 173
 
 

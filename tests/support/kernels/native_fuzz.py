@@ -14,6 +14,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.codec import coder
+from scanline.kernels.cpu.shape import STATE
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CATEGORICAL, Arrays, Case
 
@@ -50,6 +51,7 @@ def random_case(random: Random) -> Case:
         fields |= {"reads": 1, "window_rows": rows, "window_columns": columns, "centred": one_of(0, 1)}
         fields |= {"outside": one_of(0, 128, 255), "blocks": one_of(0, 1, 2), "block_width": one_of(1, 13, 40)}
         fields |= {"waves": one_of(0, 1, 8), "wave_rows": one_of(0, rows), "wave_columns": one_of(0, 1, columns)}
+        fields["neighbours"] = one_of(0, 1)
         fields["predicts"] = 0 if fields["channels"] > 1 else one_of(0, CATEGORICAL)
         fields["skip"] = 0 if fields["predicts"] == CATEGORICAL else one_of(0, 1)
         fields["step_bytes"] = fields["channels"]
@@ -73,7 +75,7 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
     at = shape.first + shape.step_bytes * random.integers(0, steps + 1, case.images)
     slots["position"] = torch.from_numpy(at)
     slots["known"] = torch.from_numpy(random.random((case.images, shape.bytes)) < random.random())
-    for name in ("s", "z"):
+    for name in ("s", "z", "recent"):
         slots[name] = sprinkle(torch.from_numpy(random.random(tuple(slots[name].shape), np.float32)), random, share)
     slots["temperature"] = sprinkle(slots["temperature"], random, share)
     if shape.classes and random.random() < 0.5:
@@ -128,7 +130,7 @@ class Call:
     def read(self, threads: int, stop: int) -> dict[str, np.ndarray]:
         """Bits, parameters and states after the known bytes up to `stop`."""
         shape, count = self.case.shape(), self.case.images
-        names = ("s", "z", "position", "images", "label")
+        names = (*STATE, "images", "label")
         slots = {name: self.slots[name].clone() for name in names}
         bits = torch.zeros(count, stop - shape.first, dtype=torch.float64)
         parameters = torch.zeros(count, bits.shape[1] // shape.step_bytes, shape.parameters)
@@ -229,7 +231,7 @@ def _other_call(call: Call, random: Random) -> None:
     network = cpu_kernels.Network(shape, call.tensors, call.case.weights, int(random.choice(WHOLE[2:])), call.isa)
     if random.random() < 0.2:
         network.close()
-    slots = {name: call.slots[name] for name in ("s", "z", "position", "images", "label")}
+    slots = {name: call.slots[name] for name in (*STATE, "images", "label")}
     start, stop = (int(random.choice([*WHOLE, shape.bytes, shape.bytes - 1])) for _ in range(2))
     bits = torch.zeros(call.case.images, max(0, min(stop - start, 100)), dtype=torch.float64)
     if random.random() < 0.5:
