@@ -29,7 +29,7 @@ def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_ne
     generator = Generator(small_models.model(config), 64)
     state = generator.pool.state
     assert len(state.position) == 64
-    assert state.s.nbytes + state.z.nbytes == 64 * config.state_bytes_per_image
+    assert state.nbytes == 64 * config.state_bytes_per_image
     for slot in range(3):
         generator.place(slot, ImageSpec(1, slot))
     sizes = []
