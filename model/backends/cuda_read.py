@@ -184,8 +184,9 @@ class KernelReader:
 def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     """Return slots whose images are one step of known bytes, without states."""
     numbers = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)]
+    nothing = torch.zeros(0, count, device=device)
     return SlotPool(
-        State(*(torch.zeros(0, count, device=device) for _ in "sz"), numbers[0], torch.zeros(0, count, device=device)),
+        State(nothing, nothing, numbers[0], nothing),
         images=torch.zeros(count, size, dtype=torch.uint8, device=device),
         known=torch.ones(count, size, dtype=torch.bool, device=device),
         bits=torch.zeros(count, dtype=torch.float64, device=device),

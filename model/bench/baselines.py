@@ -27,6 +27,7 @@ from scanline.model.bench.measure import Rate, durations
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Layer, Transformer
 from scanline.model.resources import free_memory
+from scanline.model.state import State
 
 WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
 MINIMUM_BYTES = 7  # of the authors' library timed in one turn
@@ -114,6 +115,7 @@ class SoftmaxCache:
         for cache in (self.keys, self.values):
             cache.copy_(torch.randn(cache.shape[2:], device=model.device))  # untouched pages would take no memory
         self.images = torch.zeros(batch, config.bytes, dtype=torch.uint8, device=model.device)
+        self.recent = State.zeros(config, batch, model.device).recent
         timed = np.linspace(0, config.steps - 1, TIMED_STEPS).astype(int)
         self.times: dict[int, list[float]] = {step: [] for step in sorted(set(timed.tolist()))}
 
@@ -121,13 +123,15 @@ class SoftmaxCache:
     def parameters(self, step: int) -> torch.Tensor:
         """Return [B, P] for step `step` of every image; add that step's keys and values to the cache."""
         model, position = self.model, self._position(step)
-        x, base = model._read_in(self.images, torch.full((1, 1), position, device=model.device))
+        at = torch.full((self.batch, 1), position, device=model.device)
+        mixing = model.step_mixing(at[:, 0], self.recent)
+        x, base = model._read_in(self.images, at, None, mixing)
         x = x.squeeze(1)
-        for layer, keys, values in zip(model.layers, self.keys, self.values, strict=True):
+        for i, (layer, keys, values) in enumerate(zip(model.layers, self.keys, self.values, strict=True)):
             q, keys[:, :, step], values[:, :, step] = project(layer, x)
             seen = slice(step + 1)
             attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
-            x = layer._finish(x, attended.flatten(1))
+            x = layer._finish(x, attended.flatten(1), mixing, i)
         return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
     def paint_step(self, step: int) -> None:

@@ -175,17 +175,23 @@ class Transformer(nn.Module):
         length, size = self.config.bytes, self.config.step_bytes
         position = state.position.clamp(max=length - size)
 
-        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
-            rows = x.view(len(images), -1)  # of blocks [B, 1, D], of layers [B, D]
-            mixed = mix_step(rows, taps, position // self.config.channels, self.config.width, state.recent[number])
-            return mixed.view(x.shape)
-
+        mixing = self.step_mixing(position, state.recent)
         x, base = self._read_in(images, position.unsqueeze(1), labels, mixing)
         x = x.squeeze(1)
         for i, layer in enumerate(self.layers):
             x = layer.step(x, state.s[i], state.z[i], mixing, i)
         state.position.add_(size).clamp_(max=length)
         return self._read_out(x.unsqueeze(1), base).squeeze(1)
+
+    def step_mixing(self, position: torch.Tensor, recent: torch.Tensor) -> Mixing:
+        """Return what mixes neighbours in a step at `position` [B]; `recent` [E, B, R, D] is changed IN PLACE."""
+        pixel = position // self.config.channels
+
+        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
+            rows = x.view(len(pixel), -1)  # of blocks [B, 1, D], of layers [B, D]
+            return mix_step(rows, taps, pixel, self.config.width, recent[number]).view(x.shape)
+
+        return mixing
 
     def bits(self, parameters: torch.Tensor, images: torch.Tensor, start: int, stop: int) -> torch.Tensor:
         """Return the cost [B, stop - start] in bits, float64, of bytes start..stop-1 of images [B, N] uint8 under the

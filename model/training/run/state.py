@@ -44,7 +44,7 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
     """Return the state of a run of this model and recipe; ResumeError for anything else."""
     path, state = _read(directory, device)
     saved_model = _defaults(ModelConfig) | state["model_config"]
-    for name, value in model.to_dict().items():
+    for name, value in asdict(model).items():
         saved = saved_model.get(name)
         if saved != value:
             raise ResumeError(f"{path} is of another model: {name} is {saved!r} there, {value!r} here")
