@@ -35,9 +35,7 @@ def painted_last_step(
     backend, state, prefix = CpuBackend(model, 1), State.zeros(config, 1), config.bytes - config.step_bytes
     backend.read(image, state, np.array([prefix]))
     slots = SlotPool.empty(config, count)
-    slots.state.s.copy_(state.s.expand_as(slots.state.s))
-    slots.state.z.copy_(state.z.expand_as(slots.state.z))
-    slots.state.position.fill_(prefix)
+    slots.state.put(torch.arange(count), state)
     slots.images.copy_(image.expand_as(slots.images))
     slots.known[:, : prefix + known] = True
     slots.index.copy_(torch.arange(count))

@@ -122,7 +122,7 @@ def test_otherwise_all_positions_are_computed(case: str) -> None:
     assert Sampler(images, config, model).at(torch.from_numpy(images), 0) is None
 
 
-@pytest.mark.parametrize("variant", ["strokes", "pixels"])
+@pytest.mark.parametrize("variant", ["strokes", "grey pixels"])
 def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant])).requires_grad_(True)
     batch = torch.from_numpy(small_models.images(model.config, 3))

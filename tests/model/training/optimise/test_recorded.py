@@ -35,7 +35,7 @@ def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, l
     return updater, losses
 
 
-@pytest.mark.parametrize("variant", ["pixels", "strokes"])
+@pytest.mark.parametrize("variant", ["grey pixels", "strokes"])
 def test_recorded_updates_are_those_that_are_written(variant: str, caplog: pytest.LogCaptureFixture) -> None:
     updates = WARM_UP + 3
     expected, written = trained(Updater, variant, updates)
