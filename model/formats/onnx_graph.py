@@ -20,7 +20,12 @@ except ModuleNotFoundError:
 
 OPSET = 20  # the first with Gelu
 IR_VERSION = 9  # the lowest for that opset, so that older runtimes read the file too
-TYPES = {"uint8": TensorProto.UINT8, "int32": TensorProto.INT32, "float32": TensorProto.FLOAT}
+TYPES = {
+    "uint8": TensorProto.UINT8,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+    "float32": TensorProto.FLOAT,
+}
 WEIGHTS = ("float32", "float16", "int8")
 
 Sizes = Sequence[int | str]  # a string names a size that is known when the graph runs

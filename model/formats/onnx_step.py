@@ -2,7 +2,7 @@
 
 Inputs are images [B, N], positions [B] of the first byte of the step, s and z, and labels [B] where the model has
 classes (0: no class, k + 1: class k); outputs are the parameters [B, P] of the distribution of the step's bytes and the
-next s and z. Bytes from `position` on are not read. The file also holds the model's configuration, as the property
+next s and z. Where neighbours are mixed, `recent` is a part of the state too. Bytes from `position` on are not read. The file also holds the model's configuration, as the property
 `scanline.config`.
 """
 
@@ -15,6 +15,7 @@ from torch import nn
 from scanline.kernels.attention.reference import EPSILON
 from scanline.model.config import ModelConfig
 from scanline.model.formats.onnx_graph import Graph
+from scanline.model.formats.onnx_neighbours import Neighbours
 from scanline.model.formats.onnx_window import read_window
 from scanline.model.network.block import Block
 from scanline.model.network.embedding import START, Embedding, frequencies
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import onnx
 
 CONFIG_KEY = "scanline.config"
+Mixing = Callable[[str, int], str]  # (x, number of the mixing) to x with neighbours mixed in, each [B, D]
 ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}
 
 
@@ -52,24 +54,32 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     position = graph.input("position", "int32", ("B",))
     s = graph.input("s", "float32", (*state, config.value_width))
     z = graph.input("z", "float32", state)
+    kept = (config.mixings, "B", config.recent_pixels, config.model_width)
+    recent = graph.input("recent", "float32", kept) if config.neighbours else None
     label = graph.input("label", "int32", ("B",)) if config.classes else None
-    x, base = _read_in(graph, model, image, position, label)
+    neighbours = Neighbours(graph, model, recent, position) if recent else None
+    mixing: Mixing = neighbours.mix if neighbours else lambda x, number: x
+    x, base = _read_in(graph, model, image, position, label, mixing)
     each_s = graph.nodes("Split", config.layers, s, axis=0, num_outputs=config.layers)
     columns = graph.node("Unsqueeze", z, graph.ints(-1))
     each_z = graph.nodes("Split", config.layers, columns, axis=0, num_outputs=config.layers)
     for i, layer in enumerate(model.layers):
-        x, each_s[i], each_z[i] = _layer(graph, layer, x, each_s[i], each_z[i])
+        x, each_s[i], each_z[i] = _layer(graph, layer, x, each_s[i], each_z[i], mixing, config.blocks + i)
     graph.output("parameters", "float32", ("B", model.distribution.width), _read_out(graph, model, x, base))
     graph.output("next_s", "float32", (*state, config.value_width), graph.node("Concat", *each_s, axis=0))
     joined = graph.node("Concat", *each_z, axis=0)
     graph.output("next_z", "float32", state, graph.node("Squeeze", joined, graph.ints(-1)))
+    if neighbours:
+        graph.output("next_recent", "float32", kept, neighbours.next_recent())
     about = (
         "One recurrent step of a linear transformer: bytes before position, s, z to a distribution and the next s, z."
     )
     return graph.model("step", about, {CONFIG_KEY: json.dumps(config.to_dict())})
 
 
-def _read_in(graph: Graph, model: Transformer, image: str, position: str, label: str | None) -> tuple[str, str | None]:
+def _read_in(
+    graph: Graph, model: Transformer, image: str, position: str, label: str | None, mixing: Mixing
+) -> tuple[str, str | None]:
     """As Transformer._read_in: [B, D], and the base of the means [B, C] where they have one."""
     embedding = model.embedding
     if isinstance(embedding, Embedding):
@@ -80,8 +90,8 @@ def _read_in(graph: Graph, model: Transformer, image: str, position: str, label:
         "Add", graph.node("Gelu", _linear(graph, embedding.linear, inputs)), _place(graph, embedding, position)
     )
     x = _with_class(graph, model, x, label)
-    for block in model.blocks:
-        x = _block(graph, block, x, ACTIVATIONS[model.config.activation])
+    for i, block in enumerate(model.blocks):
+        x = _block(graph, block, x, ACTIVATIONS[model.config.activation], mixing, i)
     if model.config.predicts != "pixel_logistics":
         return x, None
     last = graph.ints(model.window.linear_inputs)
@@ -111,9 +121,10 @@ def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> 
     return graph.node("Concat", value, place, axis=-1)
 
 
-def _block(graph: Graph, block: Block, x: str, activation: str) -> str:
+def _block(graph: Graph, block: Block, x: str, activation: str, mixing: Mixing, number: int) -> str:
     """As Block.forward: [B, D]."""
-    hidden = graph.node(activation, _linear(graph, block.expand, _norm(graph, block.norm, x)))
+    seen = mixing(_norm(graph, block.norm, x), number)
+    hidden = graph.node(activation, _linear(graph, block.expand, seen))
     return graph.node("Add", x, _linear(graph, block.contract, hidden))
 
 
@@ -148,8 +159,8 @@ def _waves(graph: Graph, config: ModelConfig, position: str) -> str:
     return graph.node("Slice", both, graph.ints(0), graph.ints(width), graph.ints(1)) if width % 2 else both
 
 
-def _layer(graph: Graph, layer: Layer, x: str, s: str, z: str) -> tuple[str, str, str]:
-    """As Layer.step: x [B, D], s [1, B, H, C, M], z [1, B, H, C, 1] -> those after it."""
+def _layer(graph: Graph, layer: Layer, x: str, s: str, z: str, mixing: Mixing, number: int) -> tuple[str, str, str]:
+    """As Layer.step: x [B, D], s [1, B, H, C, M], z [1, B, H, C, 1] -> those after it; its mixing is `number`."""
     config = layer.config
     keys, width = config.heads * config.key_width, config.model_width
     seen = _norm(graph, layer.attention_norm, x) if config.norm == "pre" else x
@@ -167,10 +178,10 @@ def _layer(graph: Graph, layer: Layer, x: str, s: str, z: str) -> tuple[str, str
     x = graph.node("Add", x, _linear(graph, layer.attention_out, flat))
     if config.norm == "post":
         x = _norm(graph, layer.attention_norm, x)
-        x = graph.node("Add", x, _feed_forward(graph, layer, x))
+        x = graph.node("Add", x, _feed_forward(graph, layer, mixing(x, number)))
         return _norm(graph, layer.feed_forward_norm, x), s, z
     seen = _norm(graph, layer.feed_forward_norm, x)
-    return graph.node("Add", x, _feed_forward(graph, layer, seen)), s, z
+    return graph.node("Add", x, _feed_forward(graph, layer, mixing(seen, number))), s, z
 
 
 def _feed_forward(graph: Graph, layer: Layer, x: str) -> str:

@@ -13,7 +13,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.formats.onnx_graph import WEIGHTS
 from scanline.model.formats.onnx_step import CONFIG_KEY, export_step, stored_weights
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
+from scanline.model.state import NUMBERS, State
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow
@@ -39,14 +39,18 @@ class Step:
         self.file = export_step(model, weights).SerializeToString()
         self.session = onnxruntime.InferenceSession(self.file)
         self.size = model.config.step_bytes
-        self.has_classes = bool(model.config.classes)
+        self.has_classes, self.mixes_neighbours = bool(model.config.classes), model.config.neighbours
 
     def __call__(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
         feeds = {"image": images, "position": state.position.int(), "s": state.s, "z": state.z}
         if self.has_classes:
             feeds["label"] = torch.zeros(len(images), dtype=torch.int32) if labels is None else labels.int()
+        if self.mixes_neighbours:
+            feeds["recent"] = state.recent
         results = self.session.run(None, {name: tensor.numpy() for name, tensor in feeds.items()})
-        parameters, state.s, state.z = map(torch.from_numpy, results)
+        parameters, *numbers = map(torch.from_numpy, results)
+        for name, tensor in zip(NUMBERS, numbers, strict=False):  # recent only of a model that mixes neighbours
+            setattr(state, name, tensor)
         state.position = state.position + self.size
         return parameters
 
@@ -62,11 +66,12 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
     images = torch.from_numpy(small_models.images(config, 3))
     labels = torch.tensor([0, 1, 2]) if config.classes else None
     law, state = State.zeros(config, 3), State.zeros(config, 3)
+    state.recent.fill_(torch.nan)  # of no pixel yet
     for _ in range(config.steps):
         expected = model.step(images, law, labels)
         assert_close("parameters", expected, step(images, state, labels))
-    assert_close("s", law.s, state.s)
-    assert_close("z", law.z, state.z)
+    for name in NUMBERS if config.neighbours else ("s", "z"):
+        assert_close(name, getattr(law, name), getattr(state, name))
 
 
 def test_small_features_keep_their_digits() -> None:
@@ -77,11 +82,12 @@ def test_small_features_keep_their_digits() -> None:
         assert_close("parameters", model.step(images, law), step(images, state))
 
 
-@pytest.mark.parametrize("variant", ["plain", "classes"])
-def test_a_label_is_read_where_the_model_has_classes_alone(variant: str) -> None:
+@pytest.mark.parametrize("variant", ["plain", "classes", "waves of pixels", "classes, pixels"])
+def test_labels_and_recent_pixels_are_read_where_the_model_has_classes_and_neighbours_alone(variant: str) -> None:
     model = model_of(variant)
     names = [value.name for value in export_step(model).graph.input]
-    assert names == ["image", "position", "s", "z"] + ["label"] * (variant in CLASSIFIED)
+    recent = ["recent"] * model.config.neighbours
+    assert names == ["image", "position", "s", "z"] + recent + ["label"] * (variant in CLASSIFIED)
 
 
 @pytest.mark.parametrize("variant", ["authors", "waves of pixels"])
@@ -93,7 +99,7 @@ def test_images_stand_at_their_own_positions(variant: str) -> None:
     for _ in range(config.steps - 3):
         model.step(images[1:], ahead)
     for both in (law, state):
-        both.s[:, 1:], both.z[:, 1:], both.position[1:] = ahead.s, ahead.z, ahead.position
+        both.put(torch.tensor([1]), ahead)
     assert_close("parameters", model.step(images, law), Step(model)(images, state))
 
 

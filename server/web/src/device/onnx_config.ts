@@ -8,6 +8,8 @@ export interface OnnxConfig {
   heads: number;
   key_width: number;
   value_width: number;
+  blocks: number;
+  neighbours: boolean;
   components: number;
   scale: "exp" | "elu";
   step: "byte" | "pixel";

@@ -8,6 +8,8 @@ import { firstByte, type Draw } from "./distributions/draw";
 import { readConfig, stepBytes, type OnnxConfig } from "./onnx_config";
 import { labelOfImage, uniforms } from "./philox";
 
+const BEYOND = 3; // pixels kept beyond a row, as in kernels/neighbours/reference.py
+
 /** A part of a request: `images` images from index `first` on. */
 export interface DeviceJob {
   seed: bigint; // below 2^63
@@ -84,7 +86,7 @@ export class PaintLoop {
   readonly images: Uint8Array; // [B, N]
   readonly bits: Float64Array; // [B], of the painted bytes under the model at temperature 1
   position = 0;
-  private state: { s: Tensor; z: Tensor }; // s [L, B, H, C, M], z [L, B, H, C]
+  private state: { s: Tensor; z: Tensor; recent?: Tensor }; // s [L, B, H, C, M], z [L, B, H, C], recent [E, B, R, D]
   private readonly labels: { label?: Tensor }; // [B]; none where the model has no classes
 
   /** `labels` [B]: 0 for an image without a class. */
@@ -93,12 +95,13 @@ export class PaintLoop {
     private readonly chooser: ByteChooser,
     labels: Int32Array,
   ) {
-    const { layers, heads, key_width, value_width, classes } = model.config;
+    const { layers, heads, key_width, value_width, classes, neighbours, blocks, width } = model.config;
     this.images = new Uint8Array(labels.length * model.bytes);
     this.bits = new Float64Array(labels.length);
     const zeros = (...shape: number[]) => new Tensor(new Float32Array(shape.reduce((a, b) => a * b)), shape);
     const sums = [layers, labels.length, heads, key_width] as const;
     this.state = { s: zeros(...sums, value_width), z: zeros(...sums) };
+    if (neighbours) this.state.recent = zeros(blocks + layers, labels.length, width + BEYOND, heads * value_width);
     this.labels = classes.length ? { label: new Tensor("int32", labels, [labels.length]) } : {};
   }
 
@@ -140,13 +143,13 @@ export class PaintLoop {
   /** Returns the parameters [B, P] of the step at `position`, and updates the state. */
   private async parameters(): Promise<Float32Array> {
     const count = this.bits.length;
-    const { parameters, next_s, next_z } = await this.model.session.run({
+    const { parameters, next_s, next_z, next_recent } = await this.model.session.run({
       image: new Tensor("uint8", this.images, [count, this.model.bytes]),
       position: new Tensor("int32", new Int32Array(count).fill(this.position), [count]),
       ...this.labels,
       ...this.state,
     });
-    this.state = { s: next_s!, z: next_z! };
+    this.state = { s: next_s!, z: next_z!, ...(next_recent && { recent: next_recent }) };
     return parameters!.data as Float32Array;
   }
 

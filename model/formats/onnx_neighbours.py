@@ -1,0 +1,52 @@
+"""Mixing with painted neighbours in an ONNX graph: `kernels/neighbours` for runtimes without torch, of one pixel an image.
+
+Those of every mixing are read before the first, as all of them were painted in earlier steps.
+"""
+
+import numpy as np
+import torch
+
+from scanline.kernels.neighbours import OFFSETS
+from scanline.model.formats.onnx_graph import Graph
+from scanline.model.network.transformer import Transformer
+
+
+class Neighbours:
+    """What the mixings of a step read and keep, of the pixels of the bytes at `position` [B] int32."""
+
+    def __init__(self, graph: Graph, model: Transformer, recent: str, position: str) -> None:
+        """recent: [E, B, R, D] float32."""
+        config = model.config
+        self.graph, self.recent, self.seen = graph, recent, list[str]()
+        ups, lefts = (graph.constant(each, "int32") for each in zip(*OFFSETS, strict=True))
+        width, zero = graph.constant(config.width, "int32"), graph.constant(0, "int32")
+        rows = graph.constant(config.recent_pixels, "int32")
+        place = graph.node("Unsqueeze", position, graph.ints(1))
+        pixel = graph.node("Div", place, graph.constant(config.channels, "int32"))  # [B, 1]
+        column = graph.node("Sub", graph.node("Mod", pixel, width), lefts)  # of each neighbour: [B, K]
+        inside = graph.node("GreaterOrEqual", graph.node("Div", pixel, width), ups)
+        inside = graph.node("And", inside, graph.node("GreaterOrEqual", column, zero))
+        inside = graph.node("And", inside, graph.node("Less", column, width))
+        back = graph.node("Add", graph.node("Mul", ups, width), lefts)
+        near = graph.cast(graph.node("Mod", graph.node("Sub", pixel, back), rows), "int64")
+        index = graph.node("Unsqueeze", near, graph.ints(0, 3))  # [1, B, K, 1]
+        index = graph.node("Expand", index, graph.ints(config.mixings, 1, 1, 1))
+        numbers = graph.node("GatherND", recent, index, batch_dims=2)  # [E, B, K, D]
+        inside = graph.node("Unsqueeze", inside, graph.ints(2))
+        numbers = graph.node("Where", inside, numbers, graph.constant(0, "float32"))
+        taps = [part.taps for part in (*model.blocks, *model.layers)]
+        weight = graph.weight(torch.stack(taps).unsqueeze(1))
+        sums = graph.node("ReduceSum", graph.node("Mul", weight, numbers), graph.ints(2), keepdims=0)
+        self.sums = graph.nodes("Split", config.mixings, sums, axis=0, num_outputs=config.mixings)  # each [1, B, D]
+        each = graph.constant(np.arange(config.recent_pixels), "int32")
+        own = graph.node("Equal", graph.node("Mod", pixel, rows), each)
+        self.own = graph.node("Unsqueeze", own, graph.ints(2))  # the row that the pixel is kept in: [B, R, 1]
+
+    def mix(self, x: str, number: int) -> str:
+        """Return x [B, D] of mixing `number` with its neighbours. The mixings are called in their order."""
+        self.seen.append(self.graph.node("Unsqueeze", x, self.graph.ints(0, 2)))
+        return self.graph.node("Add", x, self.graph.node("Squeeze", self.sums[number], self.graph.ints(0)))
+
+    def next_recent(self) -> str:
+        """Return [E, B, R, D] after all mixings."""
+        return self.graph.node("Where", self.own, self.graph.node("Concat", *self.seen, axis=0), self.recent)
