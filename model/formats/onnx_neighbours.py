@@ -1,4 +1,5 @@
-"""Mixing with painted neighbours in an ONNX graph: `kernels/neighbours` for runtimes without torch, of one pixel an image.
+"""Mixing with painted neighbours in an ONNX graph: `kernels/neighbours` for runtimes without torch, of one pixel an
+image.
 
 Those of every mixing are read before the first, as all of them were painted in earlier steps.
 """

@@ -2,8 +2,8 @@
 
 Inputs are images [B, N], positions [B] of the first byte of the step, s and z, and labels [B] where the model has
 classes (0: no class, k + 1: class k); outputs are the parameters [B, P] of the distribution of the step's bytes and the
-next s and z. Where neighbours are mixed, `recent` is a part of the state too. Bytes from `position` on are not read. The file also holds the model's configuration, as the property
-`scanline.config`.
+next s and z. Where neighbours are mixed, `recent` is a part of the state too. Bytes from `position` on are not read.
+The file also holds the model's configuration, as the property `scanline.config`.
 """
 
 import json

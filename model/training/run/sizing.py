@@ -51,7 +51,9 @@ def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued
     )
 
 
-def network(data: ImageSet, config: TrainingConfig, predicts: str | None = None) -> ModelConfig:
+def network(
+    data: ImageSet, config: TrainingConfig, predicts: str | None = None, neighbours: bool = False
+) -> ModelConfig:
     """Return the widest network that the run can train and the images can fill.
 
     predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings have few. The size
@@ -61,13 +63,13 @@ def network(data: ImageSet, config: TrainingConfig, predicts: str | None = None)
     if config.minutes is None:
         afforded = config.updates * config.batch * config.branches * data.height * data.width / STEPS_PER_WEIGHT
     else:
-        rate = _operations_per_second(_of_width(MEASURED_WIDTH, data, predicts), data, config)
+        rate = _operations_per_second(_of_width(MEASURED_WIDTH, data, predicts, neighbours), data, config)
         afforded = sqrt(rate * 60 * config.minutes * TRAINING_SHARE / (6 * STEPS_PER_WEIGHT))
     images, length = data.train.shape
     most = min(afforded, images * length / BYTES_PER_WEIGHT)
-    chosen = _of_width(HEAD, data, predicts)
+    chosen = _of_width(HEAD, data, predicts, neighbours)
     for width in range(2 * HEAD, LARGEST_WIDTH + 1, HEAD):
-        wider = _of_width(width, data, predicts)
+        wider = _of_width(width, data, predicts, neighbours)
         if count_weights(wider) > most:
             break
         chosen = wider
@@ -80,8 +82,9 @@ def count_weights(config: ModelConfig) -> int:
         return Transformer(config).parameter_count
 
 
-def _of_width(width: int, data: ImageSet, predicts: str) -> ModelConfig:
+def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool) -> ModelConfig:
     fields: dict[str, Any] = dict(PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES, predicts=predicts)
+    fields["neighbours"] = neighbours
     fields["window_rows"] = min(fields["window_rows"], data.height)
     fields["window_columns"] = min(fields["window_columns"], data.width)
     if "wave_rows" in fields:

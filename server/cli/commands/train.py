@@ -48,6 +48,7 @@ def train(**given: Any) -> None:
         start=run.start,
         layers=options.layers,
         predicts=options.predicts,
+        neighbours=options.neighbours,
         resumed=out if options.resume else None,
     )
     if images.refused or not options.as_json:

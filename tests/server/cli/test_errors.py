@@ -109,6 +109,18 @@ CASES = {  # label: a command, run in a folder with everything else that it name
     "layers of no model": ("train --data data --layers 9 --out new", "--layers needs --from, the model that it adds"),
     "downloading nothing": ("train --data data --fetch --out new", "--fetch needs --preset"),
     "resuming another network": (f"{TRAIN[:5]} --out new --data data --predicts logistics --resume", "for a new run"),
+    "neighbours of a preset that reads bytes": (
+        "train --preset mnist --neighbours --data data --out new",
+        "neighbours needs a model that reads a window",
+    ),
+    "neighbours of trained weights": (
+        "train --from digits --neighbours --data data --out new",
+        "--neighbours is for a new network",
+    ),
+    "resuming with neighbours": (
+        f"{TRAIN[:5]} --out new --data data --neighbours --resume",
+        "--neighbours is for a new",
+    ),
     "nothing to resume": (f"{TRAIN} --resume", "there is nothing to resume"),
     "nothing to resume, and no data": (
         "train --resume --out new",

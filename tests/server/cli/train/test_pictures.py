@@ -201,7 +201,7 @@ def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
     assert " passes, mirrored)" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_the_background_of_drawings_is_sampled(tmp_path: Path) -> None:
+def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed(tmp_path: Path) -> None:
     dots = np.zeros((60, 16, 16), np.uint8)
     for image, (row, column) in zip(dots, np.random.default_rng(0).integers(0, 14, (60, 2)), strict=True):
         image[row : row + 2, column : column + 2] = 255
@@ -209,3 +209,10 @@ def test_the_background_of_drawings_is_sampled(tmp_path: Path) -> None:
     train(tmp_path / "dots.npy", tmp_path / "out", "--updates", 1)
     sentence = "| positions | 64 of 256 per image and update; the background is sampled and reweighted |"
     assert sentence in (tmp_path / "out" / "README.md").read_text()
+    mixing = tmp_path / "mixing"
+    train(tmp_path / "dots.npy", mixing, "--updates", 1, "--neighbours")
+    done("train", "--no-compile", "--resume", "--out", mixing, "--updates", 2)
+    assert load_model(mixing).config.neighbours
+    card = (mixing / "README.md").read_text()
+    assert "painted neighbours mixed in every block and layer" in card
+    assert "| positions |" not in card

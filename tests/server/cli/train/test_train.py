@@ -5,6 +5,7 @@ import resource
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,11 +90,12 @@ def test_options_override_the_preset_and_are_remembered(
         ((28, 28, 3), {}, None),
         ((28, 28, 1), {"start": "none"}, None),
         ((28, 28, 1), {"preset": "mnist"}, None),
+        ((28, 28, 1), {"neighbours": True}, None),
         ((28, 28, 1), {"start": "elsewhere"}, "elsewhere"),
     ],
 )
 def test_a_run_begins_from_the_shipped_model_of_the_pictures_size(
-    shape: tuple[int, int, int], given: dict[str, str], start: str | None
+    shape: tuple[int, int, int], given: dict[str, Any], start: str | None
 ) -> None:
     images = ImageSet(np.zeros((2, prod(shape)), np.uint8), np.zeros((2, prod(shape)), np.uint8), *shape, None, "")
     assert TrainingOptions(Path("out"), **given).start_for(images) == start
