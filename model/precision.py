@@ -31,8 +31,9 @@ class Precision:
         return torch.bfloat16 if self.bfloat16_state else torch.float32
 
     def state_bytes(self, config: "ModelConfig") -> int:
-        """Return the bytes of (s, z) of one image in flight."""
-        return config.layers * config.heads * config.key_width * (self.state_dtype.itemsize * config.value_width + 4)
+        """Return the bytes of the state of one image in flight."""
+        numbers = config.layers * config.heads * config.key_width * config.value_width  # of s
+        return config.state_bytes_per_image - (4 - self.state_dtype.itemsize) * numbers
 
 
 PRECISIONS: dict[PrecisionName, Precision] = {

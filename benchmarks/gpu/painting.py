@@ -101,7 +101,7 @@ def _reading(what: str, generator: Generator, sizes: Sizes) -> Iterator[Finding]
 def slot_bytes(generator: Generator) -> int:
     """Return the bytes of all arrays that have a row for each slot."""
     pool = generator.pool
-    arrays = (pool.state.s, pool.state.z, pool.state.position, *(getattr(pool, name) for name in ARRAYS))
+    arrays = (*vars(pool.state).values(), *(getattr(pool, name) for name in ARRAYS))
     return sum(array.nbytes for array in arrays)
 
 

@@ -73,5 +73,4 @@ def calls(what: str, generator: Generator, step: float, sizes: Sizes) -> Iterato
 def slot_bytes(generator: Generator) -> int:
     """Return the bytes of a slot that are copied: state, image, bits."""
     pool = generator.pool
-    tensors = (pool.state.s, pool.state.z, pool.images, pool.bits)
-    return sum(tensor.nbytes for tensor in tensors) // len(pool.images)
+    return (pool.state.nbytes + pool.images.nbytes + pool.bits.nbytes) // len(pool.images)

@@ -146,7 +146,7 @@ def _known_bytes(prefill: dict[str, Any], scoring: dict[str, Any]) -> Iterator[s
 
 
 def _over_position(program: dict[str, Any], state_bytes: int) -> Table:
-    table = _table(f"over position, {program['images']} in flight; bytes of one image, (s, z) {state_bytes:,}")
+    table = _table(f"over position, {program['images']} in flight; bytes of one image, state {state_bytes:,}")
     for column in ("byte", "ms a step", "tensors", "process"):
         table.add_column(column, justify="right")
     for sample in program["looks"]:

@@ -9,7 +9,8 @@ import torch
 
 from scanline.kernels.neighbours import OFFSETS
 from scanline.model.formats.onnx_graph import Graph
-from scanline.model.network.transformer import Transformer
+from scanline.model.network.block import Block
+from scanline.model.network.transformer import Layer, Transformer
 
 
 class Neighbours:
@@ -35,8 +36,8 @@ class Neighbours:
         numbers = graph.node("GatherND", recent, index, batch_dims=2)  # [E, B, K, D]
         inside = graph.node("Unsqueeze", inside, graph.ints(2))
         numbers = graph.node("Where", inside, numbers, graph.constant(0, "float32"))
-        taps = [part.taps for part in (*model.blocks, *model.layers)]
-        weight = graph.weight(torch.stack(taps).unsqueeze(1))
+        parts: list[Block | Layer] = [*model.blocks, *model.layers]
+        weight = graph.weight(torch.stack([part.taps for part in parts if part.taps is not None]).unsqueeze(1))
         sums = graph.node("ReduceSum", graph.node("Mul", weight, numbers), graph.ints(2), keepdims=0)
         self.sums = graph.nodes("Split", config.mixings, sums, axis=0, num_outputs=config.mixings)  # each [1, B, D]
         each = graph.constant(np.arange(config.recent_pixels), "int32")

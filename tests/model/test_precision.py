@@ -1,8 +1,10 @@
-"""A precision that is unknown or cannot run here is refused in a sentence."""
+"""A precision knows the bytes of a state; one that is unknown or cannot run here is refused in a sentence."""
 
 import pytest
 
 from scanline.model.backends import open_backend
+from scanline.model.precision import PRECISIONS, PrecisionName
+from scanline.model.state import State
 from tests.support import small_models
 
 CONFIG = small_models.config()
@@ -23,3 +25,11 @@ def test_a_precision_that_is_unknown_or_cannot_run_here_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         open_backend(small_models.model(CONFIG), 1, precision_name=name, backend=backend)
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+@pytest.mark.parametrize("variant", ["plain", "pixels"])
+def test_the_bytes_of_a_state_are_those_that_it_takes(name: PrecisionName, variant: str) -> None:
+    config, precision = small_models.config(**small_models.VARIANTS[variant]), PRECISIONS[name]
+    state = State.zeros(config, 1, state_dtype=precision.state_dtype)
+    assert precision.state_bytes(config) == state.nbytes
