@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from scanline.kernels.categorical.reference import range_bits
+from scanline.kernels.neighbours.triton import Norm, mix_sequence
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
@@ -117,7 +118,14 @@ class KernelReader:
         buffers.slots.copy_(torch.where(live, image, -1))
         self.kernels.input.run(images, state.position, labels, buffers, at)
         first, last = (((byte - begin) // size).clamp(0, steps) for byte in (state.position, until))
-        self.kernels.predict(buffers, self._recurrence(state, buffers, first, last))
+
+        def mix_in(number: int, taps: torch.Tensor, norm: Norm | None) -> None:
+            mix_sequence(
+                buffers.x, taps, buffers.active, at, state.recent[number], self.config.channels, buffers.mixed, norm,
+                buffers.moments, self.kernels.chained,
+            )  # fmt: skip
+
+        self.kernels.predict(buffers, self._recurrence(state, buffers, first, last), mix_in)
 
         # From here on, a row is an image of its own.
         known = self.steps.part(0, batch * steps)
