@@ -41,6 +41,11 @@ def test_what_is_no_number_is_copied_as_it_is() -> None:
     assert words.tolist() == [[0x7FC12345], [0x7FC12345]]
 
 
+def test_of_no_numbers_nothing_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_copy_slots", None)
+    copy_slots(torch.zeros(0, 3, 4), torch.arange(3), torch.arange(3), layered=True)
+
+
 def test_sizes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"sources \[2\] and targets \[3\] do not fit"):
         copy_slots(torch.zeros(4, 2), torch.arange(2), torch.arange(3))
