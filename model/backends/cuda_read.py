@@ -191,6 +191,7 @@ class KernelReader:
 
 def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     """Return slots whose images are one step of known bytes, without states."""
+    nothing = torch.zeros(0, count, device=device)
     numbers = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)]
     nothing = torch.zeros(0, count, device=device)
     return SlotPool(
