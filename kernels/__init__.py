@@ -1,9 +1,10 @@
 """The arithmetic of linear transformers: functions on tensors, each folder an operator with its reference.
 
-attention/ and step/ are the recurrence, window/ is what a step reads of an image, categorical/ and pixel_logistics/ are
-what it may predict; codec/ makes whole numbers of that, by which images are coded. Each has a `reference.py`, which is
-plain and never optimised. The kernels in triton/ compute what torch's own operations do, and cpu/ is the whole step of
-a CPU. Images are bytes in raster order; nothing here knows a configuration, a checkpoint or a request.
+attention/ and step/ are the recurrence, window/ is what a step reads of an image, neighbours/ mixes in what is near,
+categorical/ and pixel_logistics/ are what a step may predict; codec/ makes whole numbers of that, by which images are
+coded. Each has a `reference.py`, which is plain and never optimised. The kernels in triton/ compute what torch's own
+operations do, and cpu/ is the whole step of a CPU. Images are bytes in raster order; nothing here knows a
+configuration, a checkpoint or a request.
 
 Letters: B batch, N sequence length, H heads, C key and query width (feature dimension), M value width, K mixture
 components, S slots; s and z are the recurrent state of "Transformers are RNNs" (Katharopoulos et al., ICML 2020).
@@ -14,3 +15,4 @@ import math
 LN2 = math.log(2)  # nats in a bit
 # Beyond any model of this kind: sizes of tensors, layers, bytes of an image.
 WIDEST, DEEPEST, LARGEST_IMAGE = 2**16, 2**10, 2**20
+BEYOND = 3  # pixels that mixing neighbours keeps beyond a row: the pixel itself, and two to the left of the one above

@@ -8,9 +8,8 @@ random numbers and bits are counted in bytes, whatever a step is.
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from scanline.kernels import DEEPEST, LARGEST_IMAGE, WIDEST
+from scanline.kernels import BEYOND, DEEPEST, LARGEST_IMAGE, WIDEST
 from scanline.kernels.feature_maps import feature_map
-from scanline.kernels.neighbours.reference import BEYOND
 
 FORMAT = 3  # of a model directory; any other but the one before is an error
 WITHOUT_NEIGHBOURS = 2  # the format before that field

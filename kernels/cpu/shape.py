@@ -5,9 +5,8 @@ import ctypes
 
 import torch
 
-from scanline.kernels import DEEPEST, LARGEST_IMAGE, WIDEST
+from scanline.kernels import BEYOND, DEEPEST, LARGEST_IMAGE, WIDEST
 from scanline.kernels.codec.coder import LEAST, WHOLE
-from scanline.kernels.neighbours.reference import BEYOND
 
 MOST_CHANNELS = 4
 READS = {"byte": 0, "window": 1}

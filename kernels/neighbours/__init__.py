@@ -5,9 +5,10 @@ keep what later ones need.
 
 import torch
 
-from scanline.kernels.neighbours.reference import BEYOND, NEIGHBOURS, OFFSETS
+from scanline.kernels import BEYOND
+from scanline.kernels.neighbours.reference import NEIGHBOURS, OFFSETS
 
-__all__ = ["BEYOND", "NEIGHBOURS", "OFFSETS", "mix", "mix_step"]
+__all__ = ["NEIGHBOURS", "OFFSETS", "mix", "mix_step"]
 
 
 def mix(

@@ -9,7 +9,6 @@ import torch
 # Rows up and columns to the left of each neighbour, all painted before the pixel.
 OFFSETS = ((0, 1), (0, 2), (1, 0), (1, 1), (1, -1), (1, 2), (1, -2))
 NEIGHBOURS = len(OFFSETS)
-BEYOND = 3  # pixels that are kept beyond a row: the pixel itself, and two to the left of the one above
 
 
 def mixed(

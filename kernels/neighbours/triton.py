@@ -10,7 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-from scanline.kernels.neighbours.reference import BEYOND, NEIGHBOURS, OFFSETS
+from scanline.kernels import BEYOND
+from scanline.kernels.neighbours.reference import NEIGHBOURS, OFFSETS
 from scanline.kernels.triton.layer_norm import EPSILON
 from scanline.kernels.triton.moments import blocks, mean_and_rstd
 from scanline.kernels.triton.pdl import options, wait

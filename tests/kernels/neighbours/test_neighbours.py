@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from scanline.kernels.neighbours import BEYOND, NEIGHBOURS, mix, mix_step
+from scanline.kernels import BEYOND
+from scanline.kernels.neighbours import NEIGHBOURS, mix, mix_step
 from scanline.kernels.neighbours.reference import mixed
 
 NAN = float("nan")

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 
 from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
-from scanline.kernels.neighbours import BEYOND, NEIGHBOURS
+from scanline.kernels import BEYOND
+from scanline.kernels.neighbours import NEIGHBOURS
 from scanline.kernels.neighbours.reference import mixed
 from scanline.kernels.neighbours.triton import mix, mix_sequence
 from scanline.kernels.triton.moments import row_moments

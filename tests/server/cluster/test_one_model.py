@@ -13,7 +13,7 @@ from scanline.model.sampling.messages import GenerateRequest, Request, ScoreRequ
 from scanline.model.sampling.offline import paint
 from scanline.server.engine.job import Job
 from scanline.server.engine.remote import over_ray
-from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool
+from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool, Route
 from tests.support import small_models
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
 from tests.support.tiny import GREY
@@ -136,7 +136,7 @@ def test_a_replica_refuses_a_shard_of_another_model(grey_directory: Path, reques
             assert replica.engine.ready
             assert replica.record_routing_stats() == {"digest": replica.engine.ready.digest}
             with pytest.raises(OtherModelError, match="the request's is 0"):
-                await anext(replica.run(request_))
+                await anext(replica.run(request_, Route()))
 
     asyncio.run(run())
 
