@@ -189,7 +189,7 @@ class ModelConfig:
         written = data.pop("format")
         if isinstance(written, int) and written > FORMAT:
             raise ValueError(f"format {written} is newer than this program, which reads format {FORMAT}")
-        if written == WITHOUT_NEIGHBOURS and not isinstance(written, bool):
+        if written == WITHOUT_NEIGHBOURS:
             data = {"neighbours": False} | data
         elif written != FORMAT:
             raise ValueError(f"format must be {FORMAT}, not {written!r}")

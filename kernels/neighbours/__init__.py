@@ -24,7 +24,7 @@ def mix(
     if recent is None:
         before = x.new_zeros(len(x), reach, x.shape[2])
     else:
-        before = recent[:, (pixel[0] - reach + torch.arange(reach, device=x.device)) % len(recent[0])].to(x.dtype)
+        before = recent[:, (pixel[0] - reach + torch.arange(reach, device=x.device)) % len(recent[0])]
     every, y = torch.cat((before, x), dim=1), x
     for tap, (up, left) in zip(taps, OFFSETS, strict=True):
         if abs(left) >= width:
@@ -34,7 +34,7 @@ def mix(
         y = y + tap * torch.where(inside, every[:, begin : begin + count], 0)
     if recent is not None:
         last = pixel[-len(recent[0]) :]
-        recent[:, last % len(recent[0])] = x[:, -len(last) :].to(recent.dtype)
+        recent[:, last % len(recent[0])] = x[:, -len(last) :]
     return y
 
 

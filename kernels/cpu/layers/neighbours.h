@@ -1,8 +1,8 @@
 // Mixing with painted neighbours, as in kernels/neighbours/reference.py: numbers of pixels around, each with a weight, added to
 // those of a pixel.
 #pragma once
+#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 
 #include "abi.h"
 #include "arithmetic/vector.h"

@@ -8,7 +8,7 @@ import { firstByte, type Draw } from "./distributions/draw";
 import { readConfig, stepBytes, type OnnxConfig } from "./onnx_config";
 import { labelOfImage, uniforms } from "./philox";
 
-const BEYOND = 3; // pixels kept beyond a row, as in kernels/neighbours/reference.py
+const BEYOND = 3; // pixels kept beyond a row, as in kernels/__init__.py
 
 /** A part of a request: `images` images from index `first` on. */
 export interface DeviceJob {
