@@ -7,6 +7,7 @@ is completed.
 import json
 import logging
 import socket
+from array import array
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -59,7 +60,7 @@ class FolderJob(PendingJob):
     def __init__(self, command: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
         super().__init__(command)
         self.images, self.out, self.shape, self.progress = command.n, out, shape, progress
-        self.bits_per_dim: list[float] = []  # of the images that this run painted
+        self.bits_per_dim = array("d")  # of the images that this run painted
 
     def receive(self, event: Event) -> None:
         """Write a finished image. One that cannot be written fails the job."""
@@ -143,7 +144,7 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
         job = folder_job(recipe, missing, replicas, config, defaults, out, progress)
         with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
             await job.wait()
-    return job.bits_per_dim
+    return job.bits_per_dim.tolist()
 
 
 def folder_job(
