@@ -1,0 +1,39 @@
+"""Batches by the numbers of their updates. Those of a GPU, which trains on digits faster than one process draws them
+again, are prepared by several."""
+
+import multiprocessing
+from collections.abc import Iterator
+from itertools import count
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from scanline.model.config import ModelConfig
+from scanline.model.datasets.split import Images
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.data.batches import batch_at, labels_at
+from scanline.model.training.data.positions import Drawn, Sampler
+
+AHEAD = 4  # batches that each process prepares before they are needed
+
+Batch = tuple[torch.Tensor, torch.Tensor | None, Drawn | None]  # images, their labels, the positions to compute
+
+
+class Batches(Dataset[Batch]):
+    """What the updates of a run train on: a function of seed, update and the present learning rate."""
+
+    def __init__(self, images: Images, labels: np.ndarray | None, config: TrainingConfig, model: ModelConfig) -> None:
+        """images: [n, N] uint8; labels: [n] int64, or None."""
+        self.images, self.labels, self.config, self.model = images, labels, config, model
+        self.sampler = Sampler(images, config, model)
+        self.rate = multiprocessing.Value("d", 0.0)  # the present learning rate, also of the processes below
+
+    def __getitem__(self, number: int) -> Batch:
+        batch = batch_at(self.images, number, self.config, self.model, self.rate.value)
+        labels = None if self.labels is None else labels_at(self.labels, number, self.config)
+        return batch, labels, self.sampler.at(batch, number)
+
+    def prepared(self, first: int, processes: int) -> Iterator[Batch]:
+        """Yield the batches from number `first` on. They are prepared ahead, with the rates of that moment."""
+        yield from DataLoader(self, batch_size=None, sampler=count(first), num_workers=processes, prefetch_factor=AHEAD)
