@@ -13,7 +13,7 @@ from scanline.model.formats.model_dir import model_name
 from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
 from scanline.server.cluster.arrival_limit import WebsocketArrivalLimit
 from scanline.server.cluster.replica import Replica
-from scanline.server.cluster.router import FewestImagesRouter
+from scanline.server.cluster.router import FewestImagesRouter, NearestRouter
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.worker.process import EngineOptions
@@ -102,6 +102,7 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
         num_replicas=settings.ingress_replicas,
         ray_actor_options={"num_cpus": settings.ingress_cpus},
         graceful_shutdown_timeout_s=settings.drain_seconds,
+        request_router_config=RequestRouterConfig.model_validate({"request_router_class": NearestRouter}),
         **COMMON,
     )
     return deployment(Ingress)

@@ -1,4 +1,4 @@
-"""The router prefers replicas that send something to one that is silent."""
+"""The router of shards prefers replicas that send something to one that is silent, that of requests ingresses here."""
 
 import asyncio
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import pytest
 
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.cluster import router as router_module
-from scanline.server.cluster.router import FORGET_SECONDS, QUIET_SECONDS, FewestImagesRouter
+from scanline.server.cluster.router import FORGET_SECONDS, QUIET_SECONDS, FewestImagesRouter, NearestRouter
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import Route
 
@@ -77,3 +77,24 @@ def test_a_replica_without_shards_is_not_silent(router: FewestImagesRouter, cloc
     router.on_request_completed(first.replica, "0")
     clock.now = QUIET_SECONDS + 1
     assert {chosen(router, number).replica for number in (1, 2)} == {"a", "b"}
+
+
+def test_requests_go_to_ingresses_of_this_machine_while_there_are_some() -> None:
+    router = NearestRouter.__new__(NearestRouter)
+    router._self_node_id, router._self_availability_zone = "here", None
+    near, far, other = (
+        SimpleNamespace(replica_id=name, node_id=node, availability_zone=None)
+        for name, node in [("near", "here"), ("far", "there"), ("other", "there")]
+    )
+    request: Any = SimpleNamespace(routing_context=SimpleNamespace(should_backoff=False))
+
+    def nearest(*ingresses: Any) -> set[str]:
+        router._update_colocated_replica_ids_with_replicas(list(ingresses))
+        (chosen,) = asyncio.run(router.choose_replicas(list(ingresses), request))
+        return {replica.replica_id for replica in chosen}
+
+    assert nearest(far, near, other) == {"near"}
+    assert nearest(far, other) == {"far", "other"}
+    assert nearest(far) == {"far"}
+    assert request.routing_context.should_backoff
+    assert nearest() == set()
