@@ -75,8 +75,7 @@ class Trainer:
         if state:
             self.branches.load_state_dict(state)
         self.batches = Batches(inputs.images, inputs.labels, inputs.config, inputs.model)
-        processes = min(PREPARING, cores())
-        self.prepared = self.batches.prepared(self.first, processes) if device.type == "cuda" else None
+        self.prepared = self.batches.prepared(self.first, min(PREPARING, cores())) if device.type == "cuda" else None
 
     def update(self, number: int, rate: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by the update of this number, at the first process's rate, and return the loss and the norm

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
+import httpx
 import numpy as np
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import WebSocketException
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.offline import paint
@@ -97,7 +98,7 @@ def work(machines: Machines) -> Iterator[Work]:
     def do(name: str, request: Callable[[int], None], seed: int) -> None:
         try:
             request(seed)
-        except (AssertionError, OSError, ConnectionClosed, TimeoutError) as failure:
+        except (AssertionError, OSError, TimeoutError, httpx.HTTPError, WebSocketException) as failure:
             failure.add_note(f"{name} {seed}")
             begun.failures.append(failure)
         begun.ended[f"{name} {seed}"] = time.monotonic()
