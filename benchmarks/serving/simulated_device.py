@@ -115,6 +115,7 @@ class SimulatedBackend:
         labels: torch.Tensor,
         tolerances: np.ndarray,
         start: int,
+        intervals: torch.Tensor | None = None,
     ) -> Pending[tuple[float, np.ndarray]]:
         rows = int((stops - start).clip(0).sum())
         passes = -(-rows // READ_ROWS)

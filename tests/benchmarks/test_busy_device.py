@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.serving import simulated_device
-from benchmarks.serving.busy_device import NPY, SLOTS, measure_api, measure_engine, served
+from benchmarks.serving.busy_device import HALF_KNOWN, NPY, SLOTS, measure_api, measure_engine, served
 from benchmarks.serving.simulated_device import SimulatedBackend, SimulatedOptions, picture_of
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Finished, GenerateRequest
@@ -21,14 +21,16 @@ def test_every_image_is_the_picture_of_its_request_and_index(model: Path) -> Non
     engine = Engine(SimulatedOptions(model, slots=SLOTS).generator())
     backend = engine.generator.backend
     assert isinstance(backend, SimulatedBackend)
-    for request in range(3):
+    known, mask = HALF_KNOWN
+    for request in range(2):
         engine.accept(GenerateRequest(request, 2048, seed=request))
-    finished: list[Finished] = []
-    engine.tick()
+    engine.accept(GenerateRequest(2, 2048, seed=2, known=(known,), masks=(mask,)))
+    events = engine.tick()
     assert engine.recorder.batch == 336, "twice as many as end in 32 of 784 steps, if ends are spread evenly"
-    while engine.scheduler.images_waiting:
-        finished += [event for event in engine.tick() if isinstance(event, Finished)]
-    assert len(finished) >= 2048
+    while not engine.idle:
+        events += engine.tick()
+    finished = [event for event in events if isinstance(event, Finished)]
+    assert len(finished) == 3 * 2048
     for event in finished[::500]:
         picture = backend.pictures[picture_of(np.array(event.request), np.array(event.index))]
         assert event.image == picture.tobytes()
