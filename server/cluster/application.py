@@ -24,6 +24,8 @@ from scanline.server.process.registry import served_models
 INGRESS = "Ingress"
 METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing
 DIGEST_SECONDS = 5.0  # between two reports of a replica's model to the routers
+# Shards reach replicas by gRPC, whose own limit of a message is 4 MB; Serve takes another one from the environment.
+RUNTIME = {"env_vars": {"RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": str(2**31 - 1)}}
 COMMON: dict[str, Any] = {
     "max_ongoing_requests": 1_000_000,  # no limit by requests: `EngineHandle.reserve` limits images
     # Each proxy or ingress keeps so many while there is no replica to send them to; the others are refused with 503.
@@ -55,7 +57,7 @@ def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:
         scale = {"autoscaling_config": _autoscaling(settings)}
     deployment = serve.deployment(
         name=model,
-        ray_actor_options={"num_cpus": settings.cpus, "num_gpus": settings.gpus},
+        ray_actor_options={"num_cpus": settings.cpus, "num_gpus": settings.gpus, "runtime_env": RUNTIME},
         graceful_shutdown_timeout_s=settings.drain_seconds,
         request_router_config=RequestRouterConfig.model_validate(
             {"request_router_class": FewestImagesRouter, "request_routing_stats_period_s": DIGEST_SECONDS}
@@ -100,7 +102,7 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
     deployment = serve.deployment(
         name=INGRESS,
         num_replicas=settings.ingress_replicas,
-        ray_actor_options={"num_cpus": settings.ingress_cpus},
+        ray_actor_options={"num_cpus": settings.ingress_cpus, "runtime_env": RUNTIME},
         graceful_shutdown_timeout_s=settings.drain_seconds,
         request_router_config=RequestRouterConfig.model_validate({"request_router_class": NearestRouter}),
         **COMMON,

@@ -19,6 +19,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, cast
 
+from grpc import RpcError
 from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
@@ -58,7 +59,7 @@ class SilentReplicaError(Exception):
     """A replica sends nothing: its machine was lost without a word, is cut off, or stands still."""
 
 
-LOST = (RayError, RayServeException, EngineUnavailableError, OtherModelError)
+LOST = (RayError, RayServeException, RpcError, EngineUnavailableError, OtherModelError)
 
 
 @dataclass
@@ -91,7 +92,9 @@ class ReplicaPool(RemoteEngine):
         """`sleeps`: while there are no requests, there may be no replicas."""
         super().__init__(options, limits, ingresses)
         self.handle, self.sleeps = handle, sleeps
-        self.run_on_replica = handle.options(method_name="run", stream=True)
+        # Over gRPC: where an actor's method streams, Ray waits in the actor's event loop until the caller has the last
+        # item, and a caller that is cut off would stop the whole replica.
+        self.run_on_replica = handle.options(method_name="run", stream=True, _by_reference=False)
         self.name = secrets.token_hex(8)  # of this ingress, for the replicas
         self.first_answer = asyncio.Event()
         self.closing = False

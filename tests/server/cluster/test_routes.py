@@ -7,6 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
+from scanline.model.sampling.messages import Scored, ScoreRequest
+from scanline.server.engine.remote.over_ray import Route
 from tests.support.cluster.cluster_service import ALLOWED, KEY, Service, offline
 from tests.support.pictures import encode, painted, text
 from tests.support.server.openai_clients import official
@@ -110,3 +112,9 @@ def test_disconnected_clients_free_their_slots(service: Service, client: httpx.C
             client.post("/v1/images/generations", json={"n": 200}, timeout=0.02)
     service.wait_until_idle()
     assert len(client.post("/v1/images/generations", json={"n": 200}).json()["data"]) == 200
+
+
+def test_a_shard_may_be_larger_than_grpcs_own_limit(service: Service) -> None:
+    run = service.handle().options(method_name="run", stream=True, _by_reference=False)
+    command = ScoreRequest(0, (bytes(784),), client="a" * 5_000_000)
+    assert any(isinstance(event, Scored) for events in run.remote(command, route=Route()) for event in events)

@@ -48,10 +48,13 @@ class Service:
         """Those of one replica: none between an engine's death and the next one's start."""
         return [child for child in descendants(replica) if process_name(child) == "scanline-engine"]
 
+    def handle(self) -> DeploymentHandle[Any]:
+        """What ingresses call replicas by."""
+        return serve.get_deployment_handle(self.model, app_name=NAME)
+
     def statuses(self) -> list[EngineStatus]:
         """All replicas' answers to a poll."""
-        handle: DeploymentHandle[Any] = serve.get_deployment_handle(self.model, app_name=NAME)
-        return handle.broadcast("status", "a test", 0).results(timeout_s=PATIENCE)
+        return self.handle().broadcast("status", "a test", 0).results(timeout_s=PATIENCE)
 
     def painted(self) -> list[int]:
         """Bytes that each replica has painted."""

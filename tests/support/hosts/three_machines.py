@@ -124,7 +124,12 @@ class Machines:
 
     def replicas(self) -> dict[str, int]:
         """How many replicas of the model each host has."""
-        return self._count(lambda process: command_line(process).startswith(f"{REPLICA}:{self.model.name}"))
+        return {name: len(self.replicas_of(host)) for name, host in self.hosts.items()}
+
+    def replicas_of(self, host: Host) -> list[int]:
+        """The processes of a host's replicas of the model."""
+        name = f"{REPLICA}:{self.model.name}"
+        return [process for process in host.processes() if command_line(process).startswith(name)]
 
     def ingresses(self) -> dict[str, int]:
         """How many ingresses each host has."""
