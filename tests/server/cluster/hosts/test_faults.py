@@ -61,7 +61,7 @@ def test_a_machine_is_cut_off_for_some_seconds(machines: Machines, painter: Host
 
 
 @pytest.mark.parametrize("seconds", [30, 90])  # how long the fault lasts
-def test_a_machine_is_cut_off_until_ray_gives_it_up(machines: Machines, painter: Host, seconds: int) -> None:
+def test_a_machine_is_cut_off_until_others_have_its_work(machines: Machines, painter: Host, seconds: int) -> None:
     with work(machines) as begun:
         fault = time.monotonic()
         painter.cut()
@@ -69,7 +69,8 @@ def test_a_machine_is_cut_off_until_ray_gives_it_up(machines: Machines, painter:
         painter.heal()
     answered(begun, fault)
     assert begun.lost
-    given_up(machines, painter, fault)
+    if seconds == 90:  # after 30 Ray gives it up, or finds it again in time
+        given_up(machines, painter, fault)
     work_answered(machines)
     joined_again(machines, painter)
 
