@@ -57,7 +57,7 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
             return server.process.poll() is not None
 
         wait_for(kill_a_new_one, "the end of the server")
-        assert CRASHES <= len(killed) < 2 * CRASHES  # at most two of them died of the request
+        assert len(killed) >= CRASHES  # more, where one had finished an image before it was killed
         error = painter.receive_until_finished(1)[0].messages[-1]["error"]
         assert (error["type"], error["code"]) == ("server_error", "engine_failed")
         assert_left(server, 1)
