@@ -1,5 +1,6 @@
 """Serve's application, built from its arguments: ingress replicas with the API, and a deployment for each model."""
 
+import os
 from functools import partial
 from typing import Any
 
@@ -99,12 +100,15 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
         def __init__(self, *models: DeploymentHandle[Any]) -> None:
             self.models = models
 
+    # HAProxy balances by itself, and Serve refuses a router beside it.
+    has_router = os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") != "1"
+    router = {"request_router_class": NearestRouter} if has_router else {}
     deployment = serve.deployment(
         name=INGRESS,
         num_replicas=settings.ingress_replicas,
         ray_actor_options={"num_cpus": settings.ingress_cpus, "runtime_env": RUNTIME},
         graceful_shutdown_timeout_s=settings.drain_seconds,
-        request_router_config=RequestRouterConfig.model_validate({"request_router_class": NearestRouter}),
+        request_router_config=RequestRouterConfig.model_validate(router),
         **COMMON,
     )
     return deployment(Ingress)
