@@ -1,6 +1,7 @@
 """`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other."""
 
 import os
+import re
 import signal
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -126,12 +127,13 @@ def test_a_process_that_is_killed_loses_its_own_requests_only_and_is_started_aga
 def test_a_process_that_hangs_is_killed_and_started_again_and_a_signal_drains_both(
     grey_directory: Path, grey: Transformer
 ) -> None:
-    patient = ("--engine-timeout", "10", "--drain-seconds", str(PATIENCE))
+    # the second holds for one that is stopped before the main process has heard of it
+    patient = ("--engine-timeout", "10", "--load-timeout", "60", "--drain-seconds", str(PATIENCE))
     with serve(grey_directory, *OPTIONS, *patient) as server, ExitStack() as stack:
         hanging, other = wait_for_processes(server)
         os.kill(hanging, signal.SIGSTOP)
         wait_for(lambda: hanging not in server.api_processes(), "the end of the process that hangs")
-        assert "an API process is silent for 10 seconds and is killed" in "".join(server.log)
+        assert re.search("an API process is silent for [16]0 seconds and is killed", "".join(server.log))
         both = wait_for_processes(server)
         assert other in both
         sockets = [websocket_of(server, process, stack) for process in both]
