@@ -4,9 +4,9 @@
 
 The costs, unless FILE has them, are those of four replicas: processor seconds of each part and bytes through the
 loopback device, for requests of 1 to 1,024 images and of larger ones. What a part costs without load is measured at
-each size and extrapolated to the next one. Then each size is predicted (arithmetic.py), with the most cores that other
-programs have left to all parts so far, and measured: in requests of 64 images, 1.5 times as many as there are slots,
-and in single images. `--router`: requests of 64 and of 4 images at once on ten replicas, by our router or by Serve's.
+each size and extrapolated to the next one. Then each size is measured, in requests of 64 images, 1.5 times as many as
+there are slots, and in single images, and predicted (arithmetic.py) with the cores that other programs left to it.
+`--router`: requests of 64 and of 4 images at once on ten replicas, by our router or by Serve's.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def main() -> None:
         costs, idle = {part: Cost(**cost) for part, cost in costs.items()}, {int(r): used for r, used in idle.items()}
     else:
         costs, idle = calibrate()
-    rows, cores = [], 1.0
+    rows = []
     for replicas in options.sizes:
         for part, cost in costs.items():
             slope, constant = np.polyfit(list(idle), [used[part] for used in idle.values()], 1).tolist()
@@ -164,9 +164,8 @@ def main() -> None:
             idle[replicas] = asyncio.run(measure())["used"]
             for n, clients in ((64, 3 * replicas // 2), (1, 256)):
                 load = Load(replicas, SLOTS, IMAGE_SECONDS, n, _image_bytes(zoo.DEFAULT), clients * n)
-                limits, _ = predict(costs, load, {"replica": replicas}, cores)
                 run = asyncio.run(measure(clients, n))
-                cores = max(cores, run["cores"])
+                limits, _ = predict(costs, load, {"replica": replicas}, run["cores"])
                 rows.append({"replicas": replicas, "n": n, "limits": limits, **run})
                 print(f"{n} images: {run['rate'][0]:.0f} of {min(limits.values()):.0f} images/s: {limits}", flush=True)
     print_json("scale", vars(options), costs={part: asdict(cost) for part, cost in costs.items()}, rows=rows)

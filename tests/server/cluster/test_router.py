@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scanline.model.sampling.messages import GenerateRequest
+from scanline.server.cluster import app
 from scanline.server.cluster import router as router_module
 from scanline.server.cluster.router import FORGET_SECONDS, QUIET_SECONDS, FewestImagesRouter, NearestRouter
 from scanline.server.engine.remote import over_ray
@@ -98,3 +99,13 @@ def test_requests_go_to_ingresses_of_this_machine_while_there_are_some() -> None
     assert nearest(far) == {"far"}
     assert request.routing_context.should_backoff
     assert nearest() == set()
+
+
+def test_haproxy_gets_no_router_which_serve_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    def router() -> str:
+        ingress: Any = app({"model": "mnist-small"})._bound_deployment
+        return ingress._deployment_config.request_router_config.get_request_router_class().__name__
+
+    assert router() == "NearestRouter"
+    monkeypatch.setenv("RAY_SERVE_ENABLE_HA_PROXY", "1")
+    assert router() != "NearestRouter"
