@@ -161,7 +161,8 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         card = clients[0].post("/v1/models/changing/reload").json()
         assert (card["height"], card["width"]) == (4, 5)
         for client in clients:
-            assert client.get("/v1/models/changing").json() == card
+            # the other process hears of it a moment later
+            wait_for(lambda client=client: client.get("/v1/models/changing").json() == card, "the new model")
             assert_paints(client, new)
         received = streaming.receive_until_finished(1)["job"].images()
         np.testing.assert_array_equal(received, paint(grey, IMAGES, seed=1).images)
