@@ -19,6 +19,7 @@ import torch
 from PIL import Image, ImageDraw
 
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched, SlotPool
@@ -64,23 +65,20 @@ class DeviceClock:
             pass
 
 
-class SimulatedBackend:
-    """A Backend whose images are pictures of seeds and indices."""
+class SimulatedBackend(Backend):
+    """A backend whose images are pictures of seeds and indices."""
 
     rows = 1
     state_dtype = torch.float32
     is_asynchronous = True
     reads_at_once = 64
     reads_in_chunks = True
-    name, build = "simulated device", "simulated device"
+    name = build = arithmetic = "simulated device"
 
     def __init__(self, config: ModelConfig) -> None:
         self.config, self.clock = config, DeviceClock()
         self.ends = self.busy = 0.0  # when the last work ends that it was given; seconds of all work so far
         self.pictures = pictures(config)
-
-    def warm_up(self, pool: SlotPool) -> None:
-        """Do nothing."""
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         self.clock.spend(PLACE_SECONDS)
@@ -125,9 +123,6 @@ class SimulatedBackend:
         bits = np.zeros((len(images), int(stops.max())))
         bits[:, start:] = 1
         return self._pending(self._work(seconds), (seconds, bits))
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def _work(self, seconds: float) -> float:
         """Give the device work; return when it ends."""
