@@ -115,6 +115,15 @@ class Host:
         """Set its link up again."""
         self._set_link("up")
 
+    def slow_down(self, rate: str) -> None:
+        """Let its link carry no more than `rate` (as `tc` reads it, `1mbit`) in either direction; what would wait there
+        for more than a second is lost."""
+        self._queue_by("replace", "tbf", "rate", rate, "burst", "32k", "latency", "1s")
+
+    def speed_up(self) -> None:
+        """Let its link carry everything again."""
+        self._queue_by("delete")
+
     def part(self, *others: "Host") -> None:
         """Lose what it and those hosts send to each other, as with its link cut; this process reaches all of them."""
         self._send_to(others, "replace", "lladdr", NOWHERE, "nud", "permanent")
@@ -152,6 +161,10 @@ class Host:
         for process in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(process, number)
+
+    def _queue_by(self, change: str, *discipline: str) -> None:
+        for process, device in ((self.switch, self.name), (self.first, "eth0")):
+            _run("nsenter", f"--target={process}", "--net", "tc", "qdisc", change, "dev", device, "root", *discipline)
 
     def _set_link(self, state: str) -> None:
         # The switch's end: the host keeps its own, and with it its addresses and routes, as with a cable cut elsewhere.

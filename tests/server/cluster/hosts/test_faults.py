@@ -16,6 +16,8 @@ from tests.support.hosts.work import answered, work, work_answered
 from tests.support.hosts.wrong_clock import environment, faketime, set_clock
 from tests.support.waiting import wait_for
 
+SLOW = "32kbit"  # a second, of a link
+
 
 @pytest.fixture
 def painter(machines: Machines) -> Host:
@@ -73,6 +75,16 @@ def test_a_machine_is_cut_off_until_others_have_its_work(machines: Machines, pai
         given_up(machines, painter, fault)
     work_answered(machines)
     joined_again(machines, painter)
+
+
+def test_a_link_carries_less_than_is_sent(machines: Machines, painter: Host) -> None:
+    with work(machines) as begun:
+        fault = time.monotonic()
+        painter.slow_down(SLOW)
+    answered(begun, fault)
+    painter.speed_up()
+    assert machines.in_cluster(painter.name)
+    print(f"full strength {at_full_strength(machines, time.monotonic()):.1f} s after the link is as before")
 
 
 def test_a_machine_is_paused_and_goes_on_after_others_took_its_work(machines: Machines, painter: Host) -> None:
