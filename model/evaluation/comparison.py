@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scanline.model.defaults import Defaults
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.images.pictures import known_rows
@@ -15,6 +16,7 @@ from scanline.model.sampling.offline import Painted, paint, paint_request
 
 LEAST = 50  # images on each side: fewer say nothing about a distribution
 NEIGHBOURS = 5  # of each sample
+PLAIN = Defaults()
 COMPLETED, COMPLETIONS = 8, 6  # test images, and completions of each
 
 Stage = Callable[[str, int, str], Callable[[int], None]]  # (what, total, unit) -> a callback that gets the number done
@@ -45,6 +47,7 @@ class Comparison:
     chosen: np.ndarray  # [k] indices of the test images in the place of samples: k = n, or m / 2 where that is less
     others: np.ndarray  # [m - m/2] indices of the test images that both are compared with
     sample_predictions: Predictions
+    by_default: tuple[Defaults, Predictions] | None  # of n images; None where defaults are plain
     test_predictions: Predictions  # of all m
     sample_neighbours: Nearest  # among the training images
     test_neighbours: Nearest  # of the chosen, among the training images
@@ -75,13 +78,15 @@ def compare(
     samples: int,
     *,
     seed: int,
+    defaults: Defaults = PLAIN,
     precision: str = DEFAULT,
     backend: str | None = None,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> Comparison:
     """Paint `samples` images and completions, and measure them and the test images.
 
-    test_bits [m] float64 are the model's bits/dim of the test images. ValueError where there are too few images.
+    test_bits [m] float64 are the model's bits/dim of the test images. defaults: the model's; where they are not plain,
+    as many images are painted with them. ValueError where there are too few images.
     """
     check_counts(samples, len(data.test))
     shuffled = np.random.default_rng(seed).permutation(len(data.test))  # the halves of a published set may differ
@@ -100,6 +105,12 @@ def compare(
 
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)
+    choice, by_default = defaults.to_paint(config), None
+    if choice != PLAIN.to_paint(config):
+        progress = stage("painting as the model's defaults say", samples * config.bytes, "bytes")
+        request = GenerateRequest(0, samples, seed, **choice.to_dict())
+        images = paint_request(model, request, precision=precision, backend=backend, progress=progress).images
+        by_default = defaults, classify(classifier, images)
     progress = stage("classifying test images", len(data.test), "images")
     test_predictions = classify(classifier, data.test, progress=progress)
 
@@ -116,6 +127,7 @@ def compare(
         chosen=chosen,
         others=others,
         sample_predictions=sample_predictions,
+        by_default=by_default,
         test_predictions=test_predictions,
         sample_neighbours=sample_neighbours,
         test_neighbours=test_neighbours,

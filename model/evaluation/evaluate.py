@@ -20,7 +20,7 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import quality, test_figures
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import model_name, write_evaluation
+from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
 from scanline.model.inputs import check_guidance
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
@@ -106,7 +106,16 @@ def evaluate(
         result["classes"] = class_figures(measured)
     if labelled is not None and classifier is not None:
         compared = compare(
-            model, classifier, labelled, bits, samples, seed=seed, precision=precision, backend=chosen, stage=stage
+            model,
+            classifier,
+            labelled,
+            bits,
+            samples,
+            seed=seed,
+            defaults=read_defaults(directory, config),
+            precision=precision,
+            backend=chosen,
+            stage=stage,
         )
         result["quality"] = quality(compared)
         if guidance and measured is not None:

@@ -26,6 +26,7 @@ def quality(compared: Comparison) -> dict[str, Any]:
         "sample_bits_per_dim": {"mean": float(bits.mean()), "standard_error": standard_error(bits)},
         "frechet_distance": _frechet(compared),
         "recognisable": _recognisable(compared),
+        "default": _default(compared),
         "classes": {
             "names": list(CLASSES[compared.data.dataset]),
             "samples": compared.sample_predictions.class_shares,
@@ -96,10 +97,20 @@ def card_rows(evaluation: dict[str, Any]) -> str:
         f" ({frechet['test_images']:.1f}), {bits['mean']:.3f} +- {bits['standard_error']:.3f} bits/dim, {copies} copies"
         f" of training images (median distance to the nearest {near['samples_median']:.0f}, of test images"
         f" {near['test_images_median']:.0f}) |"
+        + _default_row(q.get("default"))
         + _typical_row(evaluation.get("typical"))
         + _class_rows(evaluation.get("classes", {}))
         + _guidance_rows(evaluation.get("guidance", {}))
     )
+
+
+def _default_row(default: dict[str, Any] | None) -> str:
+    """Return the row of a card on what the model's defaults paint, after a line break."""
+    if default is None:
+        return ""
+    how = f"class {default['class']}, guidance {default['guidance']:g}, temperature {default['temperature']:g}"
+    seen = f"{default['recognisable']:.0%} recognisable, Frechet distance {default['frechet_distance']:.1f}"
+    return f"\n| as many by the model's defaults ({how}) | {seen} |"
 
 
 def _typical_row(typical: dict[str, Any] | None) -> str:
@@ -170,6 +181,21 @@ def _recognisable(compared: Comparison) -> dict[str, float]:
         "samples": float(compared.sample_predictions.recognised.mean()),
         "test_images": float(recognised.mean()),
         "test_images_right": float(right[recognised].mean()) if recognised.any() else 0.0,
+    }
+
+
+def _default(compared: Comparison) -> dict[str, Any] | None:
+    """Return how the images are painted that the model's defaults say, and their figures, as those of samples."""
+    if compared.by_default is None:
+        return None
+    how, seen = compared.by_default
+    others = compared.test_predictions.features[compared.others]
+    return {
+        "class": how.class_name or "none",
+        "guidance": how.guidance,
+        "temperature": how.temperature,
+        "frechet_distance": frechet_distance(seen.features[: len(compared.chosen)], others),
+        "recognisable": float(seen.recognised.mean()),
     }
 
 

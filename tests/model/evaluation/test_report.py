@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scanline.model.defaults import Defaults
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.comparison import COMPLETED, COMPLETIONS, NEIGHBOURS, Comparison, LabelledData, compare
 from scanline.model.evaluation.figures import GAP, sheets
@@ -21,6 +22,7 @@ from tests.support import small_models
 CONFIG = small_models.config(height=6, width=5, layers=1)
 MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
 TRAINING, TEST = small_models.images(CONFIG, 150, seed=1), small_models.images(CONFIG, 131, seed=2)
+EVALUATION = {"precision": "int8", "bits_per_dim": 0.6444, "standard_error": 0.0025, "images": 10_000}
 DATA = LabelledData("mnist", TRAINING, np.zeros(150, np.uint8), TEST, np.zeros(131, np.uint8))
 
 
@@ -83,16 +85,32 @@ def test_recognisable_are_those_with_a_class_of_high_probability(found: Comparis
     assert numbers["classes"]["test_images"][:2] == [127 / 131, 4 / 131]
 
 
+def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Comparison) -> None:
+    assert quality(found)["default"] is None, "a model without defaults paints the samples"
+    colder = Defaults(temperature=0.5)
+    compared = compare(MODEL, CLASSIFIER, DATA, found.test_bits, 60, seed=4, defaults=colder)
+    as_samples = with_samples(found, paint(MODEL, 60, seed=4, temperature=0.5).images)
+    numbers, expected = quality(compared), quality(as_samples)
+    assert numbers["frechet_distance"] == quality(found)["frechet_distance"]
+    assert numbers["default"] == {
+        "class": "none",
+        "guidance": 1,
+        "temperature": 0.5,
+        "frechet_distance": expected["frechet_distance"]["samples"],
+        "recognisable": expected["recognisable"]["samples"],
+    }
+    assert "(class none, guidance 1, temperature 0.5) | " in card_rows({**EVALUATION, "quality": numbers})
+
+
 def test_the_card_states_the_numbers_in_two_rows_of_a_table(found: Comparison) -> None:
-    numbers = {"precision": "int8", "bits_per_dim": 0.6444, "standard_error": 0.0025, "images": 10_000}
-    numbers["quality"] = quality(found) | {
+    numbers = quality(found) | {
         "samples": 2000,
         "sample_bits_per_dim": {"mean": 0.99, "standard_error": 0.005},
         "recognisable": {"samples": 0.853, "test_images": 0.97},
         "frechet_distance": {"samples": 3.74, "test_images": 0.41},
         "nearest_training_image": {"copies": 0, "samples_median": 49.2, "test_images_median": 39.1},
     }
-    first, second = card_rows(numbers).split("\n")
+    first, second = card_rows({**EVALUATION, "quality": numbers}).split("\n")
     assert first == "| test bits/dim | **0.644 +- 0.0025** on 10,000 test images, precision int8 |"
     assert second == (
         "| 2,000 samples beside test images | 85% recognisable to a small classifier (97%), Frechet distance in its"
