@@ -3,8 +3,8 @@
     python -m benchmarks.card_pictures MODEL [--into FOLDER]
 
 All are of seed 7 and unpicked, and those of one command of the card are that command's bytes: samples.png, of a model
-with classes also classes.png, and where the model can be guided any.png and guided.png. On completions.png are the
-first six samples, of which the upper half is kept.
+with classes also classes.png, and where the model can be guided any.png, by the model's defaults, and guided.png. On
+completions.png are the first six samples, of which the upper half is kept.
 """
 
 import argparse
@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import zoo
+from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import read_defaults
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.saving import save_classes, save_images
 from scanline.model.network.transformer import Transformer
@@ -25,7 +27,7 @@ SAMPLES, OF_EACH_CLASS = 64, 10
 COMPLETED, COMPLETIONS = 6, 8  # samples, and completions of each
 
 
-def paint_pictures(model: Transformer, into: Path) -> None:
+def paint_pictures(model: Transformer, defaults: Defaults, into: Path) -> None:
     """Write the pictures of a model's card into a folder."""
     config = model.config
     (samples,) = _paint(model, GenerateRequest(0, SAMPLES, SEED))
@@ -35,8 +37,8 @@ def paint_pictures(model: Transformer, into: Path) -> None:
     if config.classes:
         save_classes(_of_each_class(model, 1.0), config.class_names, into / "classes.png")
     if config.can_be_guided:
-        drawn = GenerateRequest(0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(config.classes))
-        save_images(_paint(model, drawn)[0], into / "any.png")
+        by_default = GenerateRequest(0, SAMPLES, SEED, **defaults.to_paint(config).to_dict())
+        save_images(_paint(model, by_default)[0], into / "any.png")
         save_classes(_of_each_class(model, GUIDANCE), config.class_names, into / "guided.png")
 
 
@@ -77,7 +79,8 @@ def main() -> None:
     directory = zoo.find(options.model)
     into = options.into or directory
     into.mkdir(parents=True, exist_ok=True)
-    paint_pictures(load_model(directory), into)
+    model = load_model(directory)
+    paint_pictures(model, read_defaults(directory, model.config), into)
 
 
 if __name__ == "__main__":

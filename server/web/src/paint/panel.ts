@@ -55,7 +55,8 @@ export function setUpPaint(): void {
     model = selected;
     form.classes.fill(model.classes);
     if (!isChosen) return restore();
-    form.fill({ guidance: model.defaults.guidance });
+    const { guidance, temperature } = model.defaults;
+    form.fill({ guidance, temperature });
     form.showGuidance(model);
     if (isShown("paint")) paintForm();
   });
