@@ -142,4 +142,9 @@ def _print_quality(quality: dict[str, Any], report: Path) -> None:
         f"median distance to the nearest training image: samples {near['samples_median']:.1f},"
         f" test images {near['test_images_median']:.1f}; {near['copies']} copies"
     )
+    if default := quality["default"]:
+        print(
+            f"by the model's defaults: {default['recognisable']:.1%} recognisable,"
+            f" Frechet distance {default['frechet_distance']:.3f}"
+        )
     print(f"report: {report}")

@@ -55,6 +55,7 @@ def directory(tmp_path: Path) -> Path:
 def reported(folder: Path, data: Path) -> tuple[dict[str, Any], str]:
     """The JSON object and the page."""
     save_model(small_models.model(CONFIG), folder / "spotter")
+    (folder / "spotter/generation_config.json").write_text('{"temperature": 0.5}')
     result = json.loads(done("evaluate", folder / "spotter", "--data", data, "--samples", SAMPLES, "--json", "--save"))
     return result, (folder / "spotter" / "report.html").read_text()
 
@@ -146,6 +147,7 @@ def test_samples_are_compared_with_test_images(folder: Path, reported: tuple[dic
     assert near["samples_median"] > near["test_images_median"]
     painted = paint(load_model(folder / "spotter"), SAMPLES, seed=0)
     assert quality["sample_bits_per_dim"]["mean"] == painted.bits_per_dim.mean()
+    assert quality["default"]["temperature"] == 0.5
 
 
 def test_the_report_needs_nothing_but_itself(reported: tuple[dict[str, Any], str]) -> None:
@@ -169,6 +171,7 @@ def test_a_second_evaluation_is_the_same_with_the_cached_classifier(
         "Frechet distance in this classifier's features",
         "recognisable",
         "median distance to the nearest training image",
+        "by the model's defaults",
         "report",
     ]
     assert model_directory.read_evaluation(folder / "spotter") == reported[0]
