@@ -62,7 +62,7 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "guided": {**grey, "predicts": "categorical", "classes": (("7", "seven"), ("horse",))},
     }.items():
         save_model(small_models.model(small_models.config(**changes)), directory / name)
-    (directory / "guided" / "generation_config.json").write_text('{"class": "any", "guidance": 2}')
+    (directory / "guided" / "generation_config.json").write_text('{"class": "any", "guidance": 2, "temperature": 0.97}')
     models = (f"--model={directory / name}" for name in ("pixels", "plain", "guided"))
     with serve(directory / "grey", *models, "--slots", "64", *arguments(NO_DELAY)) as server:
         yield server

@@ -64,6 +64,9 @@ def test_the_page_first_paints_images_of_any_class_and_says_of_which(
         named = f"class {response['data'][index]['class']} · seed"
         expect(visitor.see("#viewer-figures")).to_contain_text(named)
         visitor.see("#viewer-close").click()
+    for model, temperature in (("plain", "1"), ("guided", "0.97")):
+        visitor.see("#model").select_option(model)
+        expect(visitor.see("#temperature")).to_have_value(temperature)
 
 
 def test_a_link_without_a_class_paints_without_one(
@@ -72,7 +75,7 @@ def test_a_link_without_a_class_paints_without_one(
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4")
     visitor.expect_done(4)
     expect(visitor.see("#paint-class input").last).to_be_checked()
-    expect(visitor.page).to_have_url(re.compile("model=guided&seed=3&temperature=1&n=4#paint$"))
+    expect(visitor.page).to_have_url(re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$"))
     assert (
         np.load(visitor.saved("#save-array"))
         == painted(classified_client, model="guided", n=4, seed=3, **{"class": "none"})

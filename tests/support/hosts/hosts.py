@@ -42,7 +42,7 @@ NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 @cache
 def unavailable_reason() -> str:
     """Why there can be no hosts here; empty where there can."""
-    missing = [tool for tool in ("bash", "ip", "nsenter", "unshare") if shutil.which(tool) is None]
+    missing = [tool for tool in ("bash", "ip", "nsenter", "tc", "unshare") if shutil.which(tool) is None]
     if missing:
         return f"{', '.join(missing)} not found"
     if os.geteuid() != 0:

@@ -52,6 +52,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
     results.clear();
     canvas.fit(selected);
     form.classes.fill(selected.classes);
+    form.fill({ temperature: selected.defaults.temperature });
     showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
     if (isFirst) restoreDrawing(new URLSearchParams(sessionStorage.getItem(STORED) ?? ""));
