@@ -46,12 +46,13 @@ def test_the_figures_are_read_as_they_were_written() -> None:
 def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_and_its_samples_are_not() -> None:
     """A transparent canvas is read as white."""
     model = load(zoo.DEFAULT, device="cpu")
-    samples = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png"))[:28, : 4 * 28]
-    digits = np.stack(np.split(samples, 4, axis=1))
+    sheet = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png")).reshape(8, 28, 8, 28)
+    digits = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28)
     canvas = np.zeros((28, 28, 4), np.uint8)
     canvas[..., 3] = digits[0]
     file = io.BytesIO()
     Image.fromarray(canvas).save(file, "PNG")
     drawing = pixels(open_picture(file.getvalue(), model.config, "image"), model.config).reshape(1, 28, 28)
     tails = model.tail_probabilities(np.concatenate([digits, drawing, np.zeros_like(drawing)]))
-    assert ((tails >= TYPICAL) == [True] * 4 + [False] * 2).all()
+    assert (tails[:64] >= TYPICAL).sum() >= 60  # of test images one in a hundred is not typical
+    assert (tails[64:] < TYPICAL).all()
