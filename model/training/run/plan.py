@@ -38,16 +38,17 @@ def plan(
     start: str | None = None,
     layers: int | None = None,
     predicts: str | None = None,
-    neighbours: bool = False,
+    neighbours: bool | None = None,
     resumed: Path | None = None,
 ) -> TrainingPlan:
     """Return what to train on the images.
 
     changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
-    continue from, layers: how many layers it gets, if not its own number. neighbours: whether a new model mixes them.
-    resumed: the directory of a run to resume, whose model and recipe are used where no preset is named. The model
-    learns the classes of the images, where they have labels. ValueError in one sentence for a model that does not exist
-    or is of another size than the images, or a run that cannot be resumed so.
+    continue from, layers: how many layers it gets, if not its own number. neighbours: whether a new model mixes
+    them, by default as the preset's does, or `network`'s. resumed: the directory of a run to resume, whose model and
+    recipe are used where no preset is named. The model learns the classes of the images, where they have labels.
+    ValueError in one sentence for a model that does not exist or is of another size than the images, or a run that
+    cannot be resumed so.
     """
     updates, minutes = changes.get("updates"), changes.get("minutes")
     classes = images.labels.classes if images.labels else ()
@@ -57,7 +58,8 @@ def plan(
     # A preset has a model and a recipe; --minutes then replaces its number of updates.
     if preset is not None:
         model, training = PRESETS[preset].model, PRESETS[preset].training
-        model = dataclasses.replace(model, classes=classes, neighbours=neighbours or model.neighbours)
+        mixes = model.neighbours if neighbours is None else neighbours
+        model = dataclasses.replace(model, classes=classes, neighbours=mixes)
         if minutes is not None and updates is None:
             changes = changes | {"updates": UNBOUNDED}
         _check_size(f"the preset {preset}", model, images)

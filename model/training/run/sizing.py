@@ -52,14 +52,17 @@ def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued
 
 
 def network(
-    data: ImageSet, config: TrainingConfig, predicts: str | None = None, neighbours: bool = False
+    data: ImageSet, config: TrainingConfig, predicts: str | None = None, neighbours: bool | None = None
 ) -> ModelConfig:
     """Return the widest network that the run can train and the images can fill.
 
-    predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings have few. The size
-    is measured on this machine for a run of minutes; for one of updates it is a function of the arguments.
+    predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings have few.
+    neighbours: whether it mixes them, by default where it predicts pixel logistics: in drawings it costs the sampling
+    of the background. The size is measured on this machine for a run of minutes; for one of updates it is a function of
+    the arguments.
     """
     predicts = predicts or ("categorical" if data.channels == 1 else "pixel_logistics")
+    neighbours = predicts == "pixel_logistics" if neighbours is None else neighbours
     if config.minutes is None:
         afforded = config.updates * config.batch * config.branches * data.height * data.width / STEPS_PER_WEIGHT
     else:

@@ -56,6 +56,7 @@ def test_every_size_has_a_network_and_a_recipe(shape: tuple[int, int, int]) -> N
     assert (chosen.height, chosen.width, chosen.channels) == shape
     assert (chosen.step, chosen.reads) == ("pixel", "window")
     assert chosen.predicts == ("categorical" if shape[2] == 1 else "pixel_logistics")
+    assert chosen.neighbours == (shape[2] == 3)
     assert 1 <= training.batch <= sizing.LARGEST_BATCH
     model = Transformer(chosen)
     assert model.parameter_count == count_weights(chosen)
@@ -69,10 +70,12 @@ def test_outside_a_drawing_is_its_background() -> None:
     assert of_updates(images(10, 8, 8, 3, background=255), 5).outside == 128
 
 
-def test_what_is_predicted_can_be_chosen() -> None:
+def test_what_is_predicted_and_mixed_can_be_chosen() -> None:
     data = images(10, 8, 8, 1)
     assert network(data, recipe(data, 5, None), "pixel_logistics").predicts == "pixel_logistics"
     assert network(data, recipe(data, 5, None), "logistics").predicts == "logistics"
+    assert network(data, recipe(data, 5, None), neighbours=True).neighbours
+    assert not network(data, recipe(data, 5, None), "pixel_logistics", neighbours=False).neighbours
     with pytest.raises(ValueError, match="a step of 3 bytes predicts pixel_logistics, not categorical"):
         network(images(10, 8, 8, 3), recipe(data, 5, None), "categorical")
     with pytest.raises(ValueError, match="predicts must be one of logistics, categorical, pixel_logistics, not 'x'"):

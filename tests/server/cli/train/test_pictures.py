@@ -196,7 +196,8 @@ def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
     np.save(tmp_path / "bars.npy", bars(60, channels=3))
     said = train(tmp_path / "bars.npy", tmp_path / "out", "--updates", 1, "--mirror")
     assert "pictures of 8x8 RGB to train on" in said
-    assert load_model(tmp_path / "out").config.predicts == "pixel_logistics"
+    config = load_model(tmp_path / "out").config
+    assert (config.predicts, config.neighbours) == ("pixel_logistics", True)
     assert torch.load(tmp_path / "out" / "training.pt", weights_only=True)["config"]["flip"]
     assert " passes, mirrored)" in (tmp_path / "out" / "README.md").read_text()
 
