@@ -27,7 +27,8 @@ def test_its_options_exist() -> None:
     assert len(named) > 7
     app = Typer()
     app.command()(train)
-    assert named <= {option for parameter in get_command(app).params for option in parameter.opts}
+    parameters = get_command(app).params
+    assert named <= {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
 def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,9 @@ def only(server: Server, process: int) -> Iterator[None]:
     others = [other for other in server.api_processes() if other != process]
     for other in others:
         os.kill(other, signal.SIGSTOP)
+        # On a busy machine it may accept the next connection before it stops.
+        status = Path(f"/proc/{other}/status")
+        wait_for(lambda status=status: "(stopped)" in status.read_text(), "a process that stands still")
     try:
         yield
     finally:
