@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
 
 COUNTS = ("updates", "batch", "branches", "branch_updates", "checkpoint_every", "evaluate_images", "sample_images")
+CONTRASTED = 4  # with contrast, one image in so many is read as one of another class too
 COMPILED_MINUTES = 10.0  # of a run in which compiling pays off
 
 
@@ -27,6 +28,7 @@ class TrainingConfig:
     redrawn: float = 0.0  # share of the images re-rendered until the rate is low, of MNIST only (redrawing.py)
     background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
     unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
+    contrast: float = 0.0  # weight of the loss of taking an image for one of another class (loss.py)
     branches: int = 1  # processes that each train weights of their own (branches.py)
     branch_updates: int = 1000  # of each branch between two averages
     seed: int = 0
@@ -53,5 +55,9 @@ class TrainingConfig:
             raise ValueError(f"redrawn must be a share from 0 to 1, not {self.redrawn}")
         if not 0 < self.unlabelled < 1:
             raise ValueError(f"unlabelled must be above 0 and below 1, not {self.unlabelled}")
+        if not 0 <= self.contrast < float("inf"):
+            raise ValueError(f"contrast must be at least 0, not {self.contrast}")
+        if self.contrast and self.batch < CONTRASTED:
+            raise ValueError(f"contrast needs a batch of at least {CONTRASTED} images, not {self.batch}")
         if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:
             raise ValueError("warm_up, weight_decay and seed cannot be negative")

@@ -23,7 +23,7 @@ from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import cores
 from scanline.model.sampling.offline import paint
-from scanline.model.training.config import TrainingConfig
+from scanline.model.training.config import CONTRASTED, TrainingConfig
 from scanline.model.training.data.ahead import Batches
 from scanline.model.training.optimise.branches import Branches
 from scanline.model.training.optimise.precision import product_dtype
@@ -171,6 +171,8 @@ def _check_images(inputs: Inputs, test_images: Images) -> None:
     for images in (inputs.images, test_images):
         if images.shape[1] != size:
             raise ValueError(f"the images have {images.shape[1]} bytes, the model's {size}")
+    if inputs.config.contrast and (labels is None or classes < 2):
+        raise ValueError("contrast needs images of at least two classes")
     count = len(inputs.images)
     if labels is not None and (len(labels) != count or labels.min() < 0 or labels.max() > classes):
         raise ValueError(f"each of the {count} images needs a label from 0 to {classes}")
@@ -180,6 +182,8 @@ def _process_count(config: TrainingConfig, workers: int, device: torch.device) -
     """Return the number of processes of a run, this one included."""
     if workers < 1 or config.batch % workers:
         raise ValueError(f"a batch of {config.batch} images cannot be shared by {workers} processes")
+    if config.contrast and config.batch // workers < CONTRASTED:
+        raise ValueError(f"contrast needs at least {CONTRASTED} images of a batch in each of {workers} processes")
     if workers > 1 and config.branches > 1:
         raise ValueError("a run has several branches, or several processes that share every batch, but not both")
     count = max(workers, config.branches)

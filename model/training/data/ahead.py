@@ -31,7 +31,7 @@ class Batches(Dataset[Batch]):
 
     def __getitem__(self, number: int) -> Batch:
         batch = batch_at(self.images, number, self.config, self.model, self.rate.value)
-        labels = None if self.labels is None else labels_at(self.labels, number, self.config)
+        labels = None if self.labels is None else labels_at(self.labels, number, self.config, len(self.model.classes))
         return batch, labels, self.sampler.at(batch, number)
 
     def prepared(self, first: int, processes: int) -> Iterator[Batch]:

@@ -9,7 +9,7 @@ from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.redrawing import LEAST_RATE, redrawn
 
-MIRRORED, UNLABELLED, DRAWN, REDRAWN = 1, 2, 3, 4  # what a stream of random numbers decides
+MIRRORED, UNLABELLED, DRAWN, REDRAWN, OTHER = 1, 2, 3, 4, 5  # what a stream of random numbers decides
 
 
 def batch_at(
@@ -31,12 +31,16 @@ def batch_at(
     return torch.from_numpy(batch)
 
 
-def labels_at(labels: np.ndarray, update: int, config: TrainingConfig) -> torch.Tensor:
+def labels_at(labels: np.ndarray, update: int, config: TrainingConfig, classes: int) -> torch.Tensor:
     """Return the labels [batch] int64 of the images of an update, given those [n] of all images; a share of them,
-    drawn anew for each update, is 0: no class."""
+    drawn anew for each update, is 0: no class. With `contrast`, [batch, 2]: each image's and one of another class."""
     batch = labels[_chosen(len(labels), update, config)]
     left_out = np.random.default_rng([config.seed, UNLABELLED, update]).random(config.batch) < config.unlabelled
-    return torch.from_numpy(np.where(left_out, 0, batch))
+    kept = np.where(left_out, 0, batch)
+    if not config.contrast:
+        return torch.from_numpy(kept)
+    further = np.random.default_rng([config.seed, OTHER, update]).integers(1, classes, config.batch)
+    return torch.from_numpy(np.stack((kept, (batch - 1 + further) % classes + 1), axis=1))
 
 
 def _chosen(count: int, update: int, config: TrainingConfig) -> np.ndarray:

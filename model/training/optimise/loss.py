@@ -5,15 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from scanline.kernels import LN2, attention
 from scanline.model.network.transformer import Transformer
+from scanline.model.training.config import CONTRASTED
 from scanline.model.training.data.positions import Drawn
 
 SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
 SAME_GRADIENTS = 0.05  # of their norm: how much further than those of the loss as it is written from float32's
 
-Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Drawn | None], torch.Tensor]
+Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Drawn | None, float], torch.Tensor]
 
 log = logging.getLogger("scanline.training")
 
@@ -24,12 +26,32 @@ def loss_of(
     dtype: torch.dtype = torch.float32,
     labels: torch.Tensor | None = None,
     drawn: Drawn | None = None,
+    contrast: float = 0.0,
 ) -> torch.Tensor:
     """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first.
 
     labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to estimate it; None for
     all. dtype: of the network's products. The parameters of the distribution and all that follows are float32.
+
+    contrast: of labels [B, 2], with another class in the second column. So many times the logistic loss of telling the
+    two classes apart by an image's bits is added, of a part of the images; those without a class have none.
     """
+    if not contrast:
+        return _bits(model, batch, dtype, labels, drawn).mean()
+    assert labels is not None
+    again = slice(len(batch) // CONTRASTED)
+    positions = None if drawn is None else Drawn(*(torch.cat((x, x[again])) for x in (drawn.position, drawn.weight)))
+    bits = _bits(model, torch.cat((batch, batch[again])), dtype, torch.cat((labels[:, 0], labels[again, 1])), positions)
+    own, other = bits[: len(batch)], bits[len(batch) :]
+    of_image = (model.config.bytes - model.config.first) * LN2  # nats of an image in one bit of each of its bytes
+    apart = F.softplus((own[again] - other) * of_image) * (labels[again, 0] > 0)
+    return own.mean() + contrast * apart.mean() / of_image
+
+
+def _bits(
+    model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None, drawn: Drawn | None
+) -> torch.Tensor:
+    """Return the mean bits [B] of the predicted bytes of each image."""
     values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
         if drawn is None:
@@ -37,10 +59,10 @@ def loss_of(
         else:
             parameters = model.sampled(batch, drawn.position, drawn.weight, labels)
     if drawn is None:
-        return -model.distribution.log_prob(parameters.float(), values).mean() / LN2
+        return -model.distribution.log_prob(parameters.float(), values).mean((1, 2)) / LN2
     steps = values.gather(1, drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
     weighted = model.distribution.log_prob(parameters.float(), steps) * drawn.weight.unsqueeze(-1)
-    return -weighted.sum() / (values.numel() * LN2)
+    return -weighted.sum((1, 2)) / (values[0].numel() * LN2)
 
 
 class CompiledLoss:
@@ -59,15 +81,16 @@ class CompiledLoss:
         dtype: torch.dtype = torch.float32,
         labels: torch.Tensor | None = None,
         drawn: Drawn | None = None,
+        contrast: float = 0.0,
     ) -> torch.Tensor:
         if not self.chosen:
             self.chosen = True
-            self._choose(model, batch, dtype, labels, drawn)
-        loss = self.compiled(model, batch, dtype, labels, drawn)
+            self._choose(model, batch, dtype, labels, drawn, contrast)
+        loss = self.compiled(model, batch, dtype, labels, drawn, contrast)
         # On a CPU alone: reading the loss would wait for every update on a GPU.
         if self.compiled is not loss_of and loss.device.type == "cpu" and not loss.isfinite():
             self._refuse(f"compiled it is {loss.item()}")
-            return loss_of(model, batch, dtype, labels, drawn)
+            return loss_of(model, batch, dtype, labels, drawn, contrast)
         return loss
 
     def _choose(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *given: Any) -> None:

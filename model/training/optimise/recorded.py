@@ -50,7 +50,7 @@ class RecordedUpdater(Updater):
             before = copy.deepcopy(self.state_dict())
             try:
                 self._record(batch, labels, drawn)
-                expected = self.loss(self.model, batch, self.dtype, labels, drawn).item()
+                expected = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast).item()
                 loss, norm = self._replay(changing, rates, float(share))
                 if not abs(loss.item() - expected) <= SAME_LOSS:
                     raise RuntimeError(f"the loss of a recorded update is {loss.item()} instead of {expected}")

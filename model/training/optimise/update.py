@@ -55,7 +55,7 @@ class Updater:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by this process's part of an update, at the rates that the optimiser has; `share` is the
         average's."""
-        loss = self.loss(self.model, batch, self.dtype, labels, drawn)
+        loss = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         loss = self.group.average_gradients(self.model, loss.detach())

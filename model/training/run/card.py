@@ -116,6 +116,8 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     changed = ", mirrored" if training.flip else ""
     if training.redrawn:
         changed += f", {training.redrawn:.0%} of the images re-rendered until the rate is {LEAST_RATE:g} of its peak"
+    if training.contrast:
+        changed += f", contrast {training.contrast:g} between classes"
     length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
     if training.branches > 1:
         length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"

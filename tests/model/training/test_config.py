@@ -18,6 +18,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative warm-up": ({"warm_up": -1}, "warm_up, weight_decay and seed cannot be negative"),
     "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
     "every label left out": ({"unlabelled": 1.0}, "unlabelled must be above 0 and below 1, not 1.0"),
+    "negative contrast": ({"contrast": -1.0}, "contrast must be at least 0, not -1.0"),
+    "contrast in a small batch": ({"contrast": 1.0, "batch": 3}, "contrast needs a batch of at least 4 images, not 3"),
     "more than all drawn again": ({"redrawn": 1.5}, "redrawn must be a share from 0 to 1, not 1.5"),
     "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
     "schedule": ({"schedule": "linear"}, "schedule must be one of cosine, trapezoid, constant, not 'linear'"),

@@ -54,16 +54,26 @@ def test_labels_are_those_of_the_images_or_left_out() -> None:
     config = TrainingConfig(9, batch=50, flip=True)
     labels = np.arange(30) + 1
     for update in range(3):
-        found = labels_at(labels, update, config).numpy()
+        found = labels_at(labels, update, config, 10).numpy()
         shown = batch_at(numbered(30), update, config, small_models.config())[:, 0].numpy() + 1
         assert ((found == shown) | (found == 0)).all()
         assert (found == shown).any()
-        np.testing.assert_array_equal(found, labels_at(labels, update, config).numpy())
-    assert (labels_at(labels, 0, config) != labels_at(labels, 3, config)).any()  # the same images, an epoch later
+        np.testing.assert_array_equal(found, labels_at(labels, update, config, 10).numpy())
+    assert (
+        labels_at(labels, 0, config, 10) != labels_at(labels, 3, config, 10)
+    ).any()  # the same images, an epoch later
+
+
+def test_with_contrast_another_class_is_drawn_beside_each_label() -> None:
+    labels = np.arange(700) % 3 + 1
+    plain, found = (labels_at(labels, 1, TrainingConfig(9, batch=700, contrast=c), 3).numpy() for c in (0.0, 6.0))
+    own, other = found.T
+    np.testing.assert_array_equal(own, plain)
+    assert sorted(set(zip(own, other, strict=True))) == [(a, b) for a in range(4) for b in range(1, 4) if a != b]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_the_share_of_labels_that_are_left_out_is_the_recipes(share: float) -> None:
     config = TrainingConfig(9, batch=500, unlabelled=share)
-    left_out = np.concatenate([labels_at(np.ones(700, np.int64), update, config) == 0 for update in range(8)])
+    left_out = np.concatenate([labels_at(np.ones(700, np.int64), update, config, 10) == 0 for update in range(8)])
     assert left_out.mean() == pytest.approx(share, abs=0.03)

@@ -67,7 +67,7 @@ def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
     for update in range(10):
         for rank, updater in enumerate((first, second)):
             batch = batch_at(IMAGES[:32], 2 * update + rank, config, model)
-            labels = labels_at(LABELS[:32], 2 * update + rank, config)
+            labels = labels_at(LABELS[:32], 2 * update + rank, config, 10)
             updater.update(batch, update, learning_rate(config, update), labels)
         if update in (3, 7):
             mean = mean_of(first.state_dict(), second.state_dict())

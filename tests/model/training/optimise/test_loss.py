@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from scanline.kernels import LN2
 from scanline.model.network.transformer import Transformer
+from scanline.model.training.data.positions import Drawn
 from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, Loss, loss_of
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -52,6 +54,31 @@ def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
     assert len({loss_of(model, batch[:1], torch.float32, torch.tensor([label])).item() for label in range(3)}) == 3
     (gradient,) = torch.autograd.grad(alone[0], [model.classes])
     assert (gradient.norm(dim=1) > 0).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) -> None:
+    config = small_models.config(**small_models.VARIANTS["strokes"], classes=(("a",), ("b",), ("c",)))
+    model = small_models.model(config).requires_grad_(True)
+    batch, own, other = (
+        torch.from_numpy(small_models.images(config, 12)),
+        torch.tensor(4 * [1, 0, 3]),
+        torch.tensor(4 * [2, 1, 2]),
+    )
+    drawn = None
+    if sampled:
+        drawn = Drawn(torch.arange(1, config.steps, 2).expand(12, -1), torch.rand(12, config.steps // 2) + 1)
+    found = loss_of(model, batch, torch.float32, torch.stack((own, other), 1), drawn, 6.0)
+
+    def nats(row: int, label: torch.Tensor) -> torch.Tensor:
+        one = slice(row, row + 1)
+        positions = None if drawn is None else Drawn(drawn.position[one], drawn.weight[one])
+        bits = loss_of(model, batch[one], torch.float32, label[one], positions)
+        return bits * LN2 * config.bytes
+
+    taken = [torch.log1p(torch.exp(nats(row, own) - nats(row, other))) for row in (0, 2)]  # the second has no class
+    expected = loss_of(model, batch, torch.float32, own, drawn) + 6 * sum(taken) / 3 / (config.bytes * LN2)
+    assert_close("contrast", expected, found)
 
 
 @pytest.mark.slow  # compiles for half a minute

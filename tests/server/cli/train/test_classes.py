@@ -12,7 +12,7 @@ from scanline.model.formats.model_dir import read_evaluation
 from tests.support.commands import done, refused
 from tests.support.pictures import encode
 
-OPTIONS = ("--classes", "--unlabelled", 0.25, "--batch", 4, "--schedule", "constant", "--no-compile")
+OPTIONS = ("--classes", "--unlabelled", 0.25, "--contrast", 6, "--batch", 4, "--schedule", "constant", "--no-compile")
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,7 @@ def test_options_that_do_not_fit_are_refused(trained: tuple[Path, str], pictures
     out = trained[0]
     new = ("train", "--data", pictures, "--out", tmp_path / "new")
     assert refused(*new, "--unlabelled", 0.3) == "--unlabelled needs --classes, whose labels it leaves out"
+    assert refused(*new, "--contrast", 6) == "--contrast needs --classes, which it tells apart"
     said = refused(*new, "--classes", "--unlabelled", 1, "--updates", 1)
     assert said == "unlabelled must be above 0 and below 1, not 1.0"
     flat = ("train", "--data", pictures / "Row", "--out", tmp_path / "new", "--classes")
