@@ -85,5 +85,5 @@ def test_a_batch_that_cannot_be_shared_is_refused(tmp_path: Path, workers: int) 
 def test_contrast_without_classes_or_with_too_few_images_for_a_process_is_refused(tmp_path: Path) -> None:
     for workers, sentence in ((1, "images of at least two classes"), (4, "at least 4 images of a batch in each of 4")):
         with pytest.raises(ValueError, match=f"contrast needs {sentence}"):
-            run(tmp_path / "new", workers=workers, contrast=6.0)
+            run(tmp_path / "new", workers=workers, classes=workers > 1, contrast=6.0)
     assert not (tmp_path / "new").exists()
