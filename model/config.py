@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from scanline.kernels import BEYOND, DEEPEST, LARGEST_IMAGE, WIDEST
 from scanline.kernels.feature_maps import feature_map
 
-FORMAT = 3  # of a model directory; any other but the one before is an error
-WITHOUT_NEIGHBOURS = 2  # the format before that field
+FORMAT = 4  # of a model directory; any other but those below is an error
+LATER_FIELDS = {2: {"neighbours": False, "mirrored": False}, 3: {"mirrored": False}}  # what an earlier format lacks
 MOST_WAVES = 16  # beyond 8, a byte's waves repeat
 MOST_CLASSES = 1000
 
@@ -57,6 +57,7 @@ class ModelConfig:
     outside: int = 0  # the byte of pixels beyond the border
     # Of each class the words that mean it, its name first. Label 0 is an image without a class, k + 1 one of class k.
     classes: tuple[tuple[str, ...], ...] = ()
+    mirrored: bool = False  # trained on mirrored images too: an image and its mirror image are of one class
 
     def __post_init__(self) -> None:
         types = get_type_hints(ModelConfig)  # once, since it evaluates all annotations
@@ -189,8 +190,8 @@ class ModelConfig:
         written = data.pop("format")
         if isinstance(written, int) and written > FORMAT:
             raise ValueError(f"format {written} is newer than this program, which reads format {FORMAT}")
-        if written == WITHOUT_NEIGHBOURS:
-            data = {"neighbours": False} | data
+        if isinstance(written, int) and written in LATER_FIELDS:
+            data = LATER_FIELDS[written] | data
         elif written != FORMAT:
             raise ValueError(f"format must be {FORMAT}, not {written!r}")
         known = [field.name for field in fields(cls)]

@@ -32,7 +32,7 @@ from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film, requested
 from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
 from scanline.model.inputs import InvalidInput, checked_seed
-from scanline.model.likelihood.classification import Classification, check_classes, classify
+from scanline.model.likelihood.classification import Classification, check_classes, classify, readings
 from scanline.model.likelihood.marginal_likelihood import (
     DEFAULT_REPEATS,
     Estimate,
@@ -282,7 +282,7 @@ class Model:
         """
         check_classes(self.config)
         cleaned = self._cleaned(images, clean)
-        total = cleaned.images.size * len(self.class_names)
+        total = cleaned.images.size * readings(self.config)
         with self._generator() as generator, reporting(progress, "classifying", total) as report:
             given = cleaned.images, self.typicality, cleaned.noisy, cleaned.tolerances
             return classify(generator, *given, report if progress else None)

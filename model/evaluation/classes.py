@@ -65,6 +65,7 @@ class ClassMeasurements:
     samples: ClassSamples | None
     guided: tuple[ClassSamples, ...] = ()  # with the same seed and as many as `samples`, in the order asked for
     any_class: np.ndarray | None = None  # [classified] float64, bits/dim of the first test images, their class drawn
+    readings: int = 0  # of the classified images under a class, mirrored ones included
 
 
 def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
@@ -100,7 +101,7 @@ def measure_classes(
     first = min(classified, len(test))
     progress = stage("classifying with the model", first, "images")
     with closing(Generator(model, 1, precision=precision, backend=backend)) as generator:
-        bits = _under_each_class(generator, test[:first], labels, progress)
+        bits, compared = _under_each_class(generator, test[:first], labels, progress)
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
         progress = stage("scoring test images with their class", len(test) - first, "images")
@@ -111,10 +112,11 @@ def measure_classes(
         for weight in (1.0, *guidance):
             requests = [GenerateRequest(0, each, seed, label=label, guidance=weight) for label in labels.tolist()]
             samples.append(_sample(model, classifier, requests, stage, precision=precision, backend=backend))
-    confusion = _confusion(classes[:first], bits.argmin(axis=1), len(labels)) if first else None
+    confusion = _confusion(classes[:first], compared.argmin(axis=1), len(labels)) if first else None
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
     unguided = samples[0] if samples else None
-    return ClassMeasurements(CLASSES[dataset], true, confusion, unguided, tuple(samples[1:]), any_class)
+    read = first * classification.readings(model.config)
+    return ClassMeasurements(CLASSES[dataset], true, confusion, unguided, tuple(samples[1:]), any_class, read)
 
 
 def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
             "accuracy": right / images,
             "standard_error": sqrt(right * (images - right) / images) / images,
             "images": images,
-            "readings": images * len(measured.names),
+            "readings": measured.readings,
             "readings_at_once": classification.READ_AT_ONCE,
             "confusion": measured.confusion.tolist(),
         }
@@ -146,15 +148,16 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
 
 def _under_each_class(
     generator: Generator, images: np.ndarray, labels: np.ndarray, progress: Callable[[int], None]
-) -> np.ndarray:
-    """Return the bits [n, K] float64 of images [n, N] uint8 with each of `labels` [K]."""
-    at_once = max(1, classification.READ_AT_ONCE // len(labels))
-    bits = np.empty((len(images), len(labels)))
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bits of images [n, N] uint8 with each of `labels` [K], and those that compare classes, both [n, K]."""
+    at_once = max(1, classification.READ_AT_ONCE // classification.readings(generator.config))
+    bits, compared = np.empty((2, len(images), len(labels)))
     for start in range(0, len(images), at_once):
-        part = images[start : start + at_once]
-        bits[start : start + at_once] = classification.classify(generator, part).bits[:, labels - 1]
-        progress(start + len(part))
-    return bits
+        part = slice(start, start + at_once)
+        result = classification.classify(generator, images[part])
+        bits[part], compared[part] = result.bits[:, labels - 1], result.compared_bits[:, labels - 1]
+        progress(min(start + at_once, len(images)))
+    return bits, compared
 
 
 def _sample(

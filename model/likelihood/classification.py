@@ -1,7 +1,9 @@
 """Classification: the bits of an image under each class of a model, and the posterior that follows from them.
 
 A class-conditional model is a generative classifier: by Bayes, with every class equally likely before, a class's
-probability given the image is in proportion to 2^-bits. The arithmetic is numpy's, for processes without torch.
+probability given the image is in proportion to 2^-bits. A model that was trained on mirrored images too reads an image
+both ways, and its classes are compared by the mean of both: what speaks for a class by chance in one seldom does in the
+other. The arithmetic is numpy's, for processes without torch.
 """
 
 from collections.abc import Callable
@@ -18,7 +20,7 @@ from scanline.model.likelihood.typicality import TYPICAL, Typicality
 if TYPE_CHECKING:
     from scanline.model.sampling.generator import Generator
 
-READ_AT_ONCE = 256  # pairs of an image and a class: each holds a state in memory
+READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
 
 
 @dataclass(frozen=True)
@@ -27,18 +29,19 @@ class Classification:
 
     class_names: tuple[str, ...]  # K names
     bits: np.ndarray  # [n, K] float64, of each whole image under each class
+    compared_bits: np.ndarray  # [n, K] float64: those, or their mean with those of the mirror image
     noisy: np.ndarray | None = None  # [n] bool, whether each image had noise of codecs or scanners
     tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
 
     @property
     def posterior(self) -> np.ndarray:
         """The probability of each class given each image, [n, K] float64."""
-        return posterior(self.bits)
+        return posterior(self.compared_bits)
 
     @property
     def best(self) -> tuple[str, ...]:
         """The name of each image's most probable class; of equals, the first."""
-        return tuple(self.class_names[label] for label in self.bits.argmin(axis=-1))
+        return tuple(self.class_names[label] for label in self.compared_bits.argmin(axis=-1))
 
     @property
     def typical(self) -> np.ndarray | None:
@@ -64,6 +67,20 @@ def mixture_bits(bits: np.ndarray) -> np.ndarray:
         return np.where(np.isinf(least), least, least - np.log2(np.exp2(-above).mean(axis=-1)))
 
 
+def views(config: ModelConfig, images: np.ndarray) -> np.ndarray:
+    """Return images [n, N] uint8 as a model reads them to classify, [n, V, N]: as they are and, where it was trained on
+    mirrored ones too, mirrored."""
+    if not config.mirrored:
+        return images[:, None]
+    pixels = images.reshape(-1, config.height, config.width, config.channels)
+    return np.stack((images, pixels[:, :, ::-1].reshape(images.shape)), axis=1)
+
+
+def readings(config: ModelConfig) -> int:
+    """Return how often a classification reads an image: once for each class, or twice, mirrored too."""
+    return (1 + config.mirrored) * len(config.classes)
+
+
 def check_classes(config: ModelConfig) -> None:
     """Raise InvalidInput where a model cannot classify."""
     if not config.classes:
@@ -81,21 +98,23 @@ def classify(
     """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes.
 
     noisy: [n] bool, which of them had noise, for the comparison with the model's test images. tolerances: see
-    `Cleaned`. progress: called with the bytes read so far, of N for each image and class.
+    `Cleaned`. progress: called with the bytes read so far, of N for each of `readings` of each image.
     """
-    check_classes(generator.config)
-    count = len(generator.config.classes)
-    bits = np.empty(len(images) * count)
+    config = generator.config
+    check_classes(config)
+    count, each, seen = len(config.classes), readings(config), views(config, images).reshape(-1, config.bytes)
+    bits = np.empty(len(seen) * count)
     for first in range(0, len(bits), READ_AT_ONCE):
         pairs = np.arange(first, min(first + READ_AT_ONCE, len(bits)))
-        labels, at = (pairs % count + 1).tolist(), pairs // count
-        within = () if tolerances is None else tolerances[at].tolist()
-        report = None if progress is None else partial(_report, progress, first * generator.config.bytes)
-        bits[pairs] = generator.score(images[at], labels, within, report).sum(axis=1)
-    under = bits.reshape(len(images), count)
+        labels = (pairs % count + 1).tolist()
+        within = () if tolerances is None else tolerances[pairs // each].tolist()
+        report = None if progress is None else partial(_report, progress, first * config.bytes)
+        bits[pairs] = generator.score(seen[pairs // count], labels, within, report).sum(axis=1)
+    of_views = bits.reshape(len(images), -1, count)
+    under = of_views[:, 0]
     noisy = np.zeros(len(images), bool) if noisy is None else noisy
     tails = None if typicality is None else typicality.tail_probabilities(mixture_bits(under), images, noisy)
-    return Classification(generator.config.class_names, under, noisy, tails)
+    return Classification(config.class_names, under, of_views.mean(axis=1), noisy, tails)
 
 
 def _report(progress: Callable[[int], None], before: int, done: int) -> None:

@@ -14,6 +14,7 @@ from scanline.model.defaults import Choice
 from scanline.model.images.cleaning import Clean, read
 from scanline.model.images.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels, size_of
 from scanline.model.inputs import InvalidInput, checked_seed
+from scanline.model.likelihood.classification import readings, views
 from scanline.model.likelihood.marginal_likelihood import check_known
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.api.payload import offload
@@ -107,19 +108,22 @@ async def scoring(
     new_job: Callable[[ScoreRequest], AnyJob],
     resize: bool,
 ) -> AsyncIterator[tuple[AnyJob, list[bool], tuple[str, ...]]]:
-    """Yield the job that scores each picture under each of the labels, until it is done or the context is left, whether
-    each has noise, and the sizes that were resized; errors as of `painting`."""
+    """Yield the job that scores each picture under each of the labels, and to classify it also its mirror image where
+    the model was trained on those, until it is done or the context is left, whether each has noise, and the sizes that
+    were resized; errors as of `painting`."""
     reader = _Reader(model, resize)
     bind_contextvars(model=model.id, images=len(fields.image))
-    with model.engine.reserve(len(fields.image) * len(labels), client) as reservation:
+    classified = isinstance(fields, ClassificationRequest)
+    each = readings(model.config) if classified else len(labels)
+    with model.engine.reserve(len(fields.image) * each, client) as reservation:
         size = None if resize else sum(map(len, fields.image))
         images = await offload.collect(_images(fields, reader), size)
-        copies = tuple(image for image, _, _ in images for _ in labels)
-        within = tuple(tolerance for _, _, tolerance in images for _ in labels)
+        copies = tuple(view for seen, _, _ in images for view in seen for _ in labels)
         # A likelihood is of definite bytes.
-        tolerances = within if isinstance(fields, ClassificationRequest) else ()
+        tolerances = tuple(tolerance for _, _, tolerance in images for _ in range(each)) if classified else ()
         number = next(model.engine.request_ids)
-        request = ScoreRequest(number, copies, tuple(labels) * len(images), tolerances, client=client)
+        given = tuple(labels) * (len(copies) // len(labels))
+        request = ScoreRequest(number, copies, given, tolerances, client=client)
         with traced(model.engine.run(new_job(request), reservation)) as job:
             yield job, [noisy for _, noisy, _ in images], tuple(reader.resized)
 
@@ -173,15 +177,16 @@ def numbered(what: str, index: int, count: int) -> Iterator[None]:
         raise InvalidInput(f"{what} {index + 1} of {count}: {error}", error.param, error.code) from None
 
 
-def _images(fields: PictureFields, reader: _Reader) -> Iterator[tuple[bytes, bool, int]]:
-    """Yield the bytes of each picture, N each, whether it has noise, and its tolerance; InvalidInput where one is
-    wrong."""
+def _images(fields: PictureFields, reader: _Reader) -> Iterator[tuple[tuple[bytes, ...], bool, int]]:
+    """Yield each picture as it is read, N bytes each, to classify also mirrored where the model was trained so, whether
+    it has noise, and its tolerance; InvalidInput where one is wrong."""
     config = reader.model.config
     for index, data in enumerate(fields.image):
         with numbered("Picture", index, len(fields.image)):
             sent = pixels(reader.open(data, "image"), config)
         cleaned = read(sent[None], config, reader.model.cleaning, fields.clean)
-        yield cleaned.images.tobytes(), bool(cleaned.noisy[0]), int(cleaned.tolerances[0])
+        seen = views(config, cleaned.images)[0] if isinstance(fields, ClassificationRequest) else cleaned.images
+        yield tuple(view.tobytes() for view in seen), bool(cleaned.noisy[0]), int(cleaned.tolerances[0])
 
 
 def _known_images(fields: MaskFields, reader: _Reader) -> Iterator[tuple[bytes, bytes]]:

@@ -46,7 +46,7 @@ def test_the_name_of_a_class_is_the_first_of_its_words() -> None:
     assert small_models.config().classes == small_models.config().class_names == ()
 
 
-def test_a_configuration_of_the_format_before_mixes_no_neighbours() -> None:
+def test_a_configuration_of_the_format_before_mixes_no_neighbours_and_saw_no_mirrored_images() -> None:
     data = small_models.config().to_dict()
-    del data["neighbours"]
+    del data["neighbours"], data["mirrored"]
     assert ModelConfig.from_dict(data | {"format": 2}) == small_models.config()

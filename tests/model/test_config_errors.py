@@ -75,10 +75,11 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "a word twice": ({"classes": [["7", "7"]]}, "the word '7' stands for more than one class, or twice for one"),
     "too many classes": ({"classes": [[str(i)] for i in range(1001)]}, "a model has at most 1,000 classes, not 1,001"),
     "unknown key": ({"colour": 1, "depth": 2}, "unknown key 'colour'"),
-    "newer format": ({"format": 4}, "format 4 is newer than this program, which reads format 3"),
-    "format 1": ({"format": 1}, "format must be 3, not 1"),
-    "format in words": ({"format": "2"}, "format must be 3, not '2'"),
-    "format true": ({"format": True}, "format must be 3, not True"),
+    "newer format": ({"format": 5}, "format 5 is newer than this program, which reads format 4"),
+    "format 1": ({"format": 1}, "format must be 4, not 1"),
+    "format in words": ({"format": "2"}, "format must be 4, not '2'"),
+    "format in a list": ({"format": [3]}, "format must be 4, not [3]"),
+    "format true": ({"format": True}, "format must be 4, not True"),
 }
 
 

@@ -25,7 +25,7 @@ NAMES = (
 )  # by which the server's clients know it
 SLOTS, WAITING, MAX_IMAGES = 24, 176, 230
 ROOM = SLOTS + WAITING  # images, and particles, in progress at once
-SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES)
+SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES, mirrored=True)
 GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predicts="categorical")
 
 

@@ -78,6 +78,8 @@ def plan(
             sized = network(images, dataclasses.replace(training, **changes), predicts, neighbours)
             model = dataclasses.replace(sized, classes=classes)
     training = dataclasses.replace(training, **changes)
+    if resumed is None or preset is not None:
+        model = dataclasses.replace(model, mirrored=training.flip)
     if resumed is not None:
         load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed
     return TrainingPlan(model, training, weights)

@@ -12,7 +12,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class
 from scanline.model.inputs import checked_particles, checked_seed
-from scanline.model.likelihood.classification import check_classes, mixture_bits, posterior
+from scanline.model.likelihood.classification import check_classes, mixture_bits, posterior, readings
 from scanline.model.likelihood.marginal_likelihood import estimate
 from scanline.model.likelihood.typicality import TYPICAL
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
@@ -139,7 +139,8 @@ def _classify(models: ModelRegistry, model: ServedModel, request: Request, field
     config = model.config
     check_classes(config)
     labels = range(1, len(config.classes) + 1)
-    models.check_count(len(fields.image) * len(labels), "image", "once for each class")
+    each = "twice for each class" if config.mirrored else "once for each class"
+    models.check_count(len(fields.image) * readings(config), "image", each)
 
     async def work(send: Send) -> bytes | None:
         resize = models.resizes(fields.size_policy)
@@ -188,15 +189,18 @@ def _likelihoods(model: ServedModel, job: Job, noisy: Sequence[bool]) -> Iterato
 def _classifications(model: ServedModel, job: TotalsJob, noisy: Sequence[bool]) -> Iterator[ClassificationData]:
     """Yield the answer of each image, from its bits under each class."""
     config, names = model.config, model.config.class_names
-    bits = job.totals.reshape(-1, len(names))
-    for index, (each, probabilities, mixture) in enumerate(zip(bits, posterior(bits), mixture_bits(bits), strict=True)):
+    of_views = job.totals.reshape(len(noisy), -1, len(names))
+    bits, compared = of_views[:, 0], of_views.mean(axis=1)
+    for index, (each, probabilities, mixture) in enumerate(
+        zip(bits, posterior(compared), mixture_bits(bits), strict=True)
+    ):
         yield ClassificationData(
             index=index,
-            class_=names[int(each.argmin())],
+            class_=names[int(compared[index].argmin())],
             posterior=dict(zip(names, probabilities.tolist(), strict=True)),
             bits_per_dim=dict(zip(names, map(finite_or_null, each / config.bytes), strict=True)),
             any_class_bits_per_dim=finite_or_null(mixture / config.bytes),
-            **_doubt(model, job, index * len(names), mixture, noisy[index]),
+            **_doubt(model, job, index * readings(config), mixture, noisy[index]),
         )
 
 

@@ -23,7 +23,7 @@ def classify(
     from scanline.model.device import resolve_backend
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.model_dir import read_typicality
-    from scanline.model.likelihood.classification import check_classes
+    from scanline.model.likelihood.classification import check_classes, readings
     from scanline.model.likelihood.classification import classify as classify_images
     from scanline.model.sampling.generator import Generator
     from scanline.server.cli.sampling import doubt, read_pictures
@@ -35,7 +35,7 @@ def classify(
     read = read_pictures(pictures, directory, clean)
     generator = Generator(network, 1, backend=backend)
     with progress_bar() as bar:
-        report = add_stage(bar, "reading", read.images.size * len(network.config.classes), "bytes")
+        report = add_stage(bar, "reading", read.images.size * readings(network.config), "bytes")
         given = read.images, read_typicality(directory), read.noisy, read.tolerances
         result = classify_images(generator, *given, report)
     generator.close()

@@ -93,7 +93,9 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
     samples = ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
     np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
-    figures = class_figures(ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), confusion, samples))
+    figures = class_figures(
+        ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), confusion, samples, readings=1000)
+    )
     assert figures["true_class"] == {"bits_per_dim": 1.5, "standard_error": 0.5, "images": 2}
     assert figures["classification"]["accuracy"] == 0.8
     assert figures["classification"]["standard_error"] == pytest.approx(0.04)

@@ -1,5 +1,7 @@
 """Classification: the bits of the network's parallel view under every class, and Bayes' rule."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -48,9 +50,29 @@ def test_the_bits_are_those_of_every_image_under_every_class(
     assert (np.ptp(law, axis=1) > 0.1).all()  # classes matter
 
 
+def test_classes_of_a_model_of_mirrored_images_are_compared_by_the_mean_of_both_readings(
+    model: Transformer, images: np.ndarray
+) -> None:
+    both = small_models.model(replace(model.config, mirrored=True))
+    plain, found = Generator(model, 1), Generator(both, 1)
+    mirror_images = images.reshape(5, model.config.height, model.config.width)[:, :, ::-1].reshape(5, -1)
+    given, mirrored = classify(plain, images), classify(plain, mirror_images)
+    reports: list[int] = []
+    result = classify(found, images, progress=reports.append)
+    plain.close()
+    found.close()
+    np.testing.assert_array_equal(result.bits, given.bits)
+    mean = (given.bits + mirrored.bits) / 2
+    np.testing.assert_array_equal(result.compared_bits, mean)
+    np.testing.assert_array_equal(result.posterior, posterior(mean))
+    assert result.best == tuple(result.class_names[k] for k in mean.argmin(axis=1))
+    assert given.best != result.best
+    assert reports[-1] == 2 * 3 * images.size
+
+
 def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
     bits = np.array([[2000.0, 2001.0, 2003.0], [0.0, 0.0, np.inf]])
-    found = Classification(("a", "b", "c"), bits)
+    found = Classification(("a", "b", "c"), bits, bits)
     np.testing.assert_allclose(found.posterior, [[8 / 13, 4 / 13, 1 / 13], [0.5, 0.5, 0.0]])
     assert found.best == ("a", "a")
 

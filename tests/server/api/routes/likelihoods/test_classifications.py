@@ -23,9 +23,12 @@ def classified(client: httpx.Client, images: np.ndarray, **fields: object) -> li
     return answer["data"]
 
 
-def test_each_image_is_read_under_every_class(shapes_client: httpx.Client, shapes_model: Model) -> None:
+def test_each_image_is_read_under_every_class_and_mirrored_too(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
     images = np.concatenate([shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES])
     law = shapes_model.classify(images)
+    assert (law.bits != law.compared_bits).all()
     data = classified(shapes_client, images)
     assert [one["index"] for one in data] == list(range(9))
     assert [one["class"] for one in data] == list(law.best)
@@ -66,11 +69,12 @@ def test_a_form_equals_json(shapes_client: httpx.Client) -> None:
 
 
 def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
-    most = ROOM // len(NAMES)
+    readings = 2 * len(NAMES)  # each picture is also read mirrored
+    most = ROOM // readings
     response = shapes_client.post(URL, json={"image": [text(encode(noise(7, 5)))] * (most + 1)})
     assert_refused(response, 429, None, "client_queue_full")
     assert len(classified(shapes_client, noise(1, 7, 5).repeat(most, axis=0))) == most
-    too_many = [text(encode(noise(7, 5)))] * (MAX_IMAGES // len(NAMES) + 1)
+    too_many = [text(encode(noise(7, 5)))] * (MAX_IMAGES // readings + 1)
     assert_refused(shapes_client.post(URL, json={"image": too_many}), 400, "image", "invalid_value")
 
 
