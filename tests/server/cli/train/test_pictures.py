@@ -197,7 +197,7 @@ def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
     said = train(tmp_path / "bars.npy", tmp_path / "out", "--updates", 1, "--mirror")
     assert "pictures of 8x8 RGB to train on" in said
     config = load_model(tmp_path / "out").config
-    assert (config.predicts, config.neighbours) == ("pixel_logistics", True)
+    assert (config.predicts, config.neighbours, config.mirrored) == ("pixel_logistics", True, True)
     assert torch.load(tmp_path / "out" / "training.pt", weights_only=True)["config"]["flip"]
     assert " passes, mirrored)" in (tmp_path / "out" / "README.md").read_text()
 
