@@ -60,7 +60,7 @@ class TrainingOptions:
         float | None,
         typer.Option(
             help="Weight of the loss of taking a picture for one of another class; 6 made cifar10-small tell classes"
-            " apart better, at 1.2 times the time of an update.",
+            " apart better, at 1.25 times the time of an update.",
             show_default="0",
         ),
     ] = None
