@@ -107,6 +107,13 @@ class TrainingOptions:
     schedule: Annotated[
         str | None, typer.Option(help=f"{CHOICES['schedule']}; with --minutes the rate falls linearly with time.")
     ] = None
+    average: Annotated[
+        float | None,
+        typer.Option(
+            help="Decay of the weights' moving average, which is saved; 0.999 for long runs.",
+            show_default="0.99, or the preset's",
+        ),
+    ] = None
     precision: Annotated[
         str | None, typer.Option(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it")
     ] = None
