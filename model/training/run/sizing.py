@@ -6,6 +6,7 @@ affords W weights with 6 W x STEPS_PER_WEIGHT W = R T.
 """
 
 import time
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.config import TrainingConfig
+from scanline.model.training.config import CONTRASTED, TrainingConfig
 from scanline.model.training.data.batches import batch_at
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
@@ -107,6 +108,8 @@ def _background(data: ImageSet) -> int:
 
 def _operations_per_second(model_config: ModelConfig, data: ImageSet, config: TrainingConfig) -> float:
     """Measure how many operations a second this machine trains with, not compiled: 6 for each weight and position."""
+    again = 1 / CONTRASTED if config.contrast else 0.0  # of the images are read twice, which need no measuring
+    config = replace(config, contrast=0.0)
     updater = Updater(Transformer(model_config), config, Group(), product_dtype(torch.device("cpu")), compiled=False)
     batch = batch_at(data.train, 0, config, model_config)
     updates, began, spent = -1, 0.0, 0.0  # the first update also allocates
@@ -116,4 +119,4 @@ def _operations_per_second(model_config: ModelConfig, data: ImageSet, config: Tr
         updater.update(batch, 0, config.learning_rate)
         updates += 1
         spent = time.monotonic() - began if updates else 0.0
-    return 6 * updater.model.parameter_count * config.batch * model_config.steps * updates / spent
+    return 6 * updater.model.parameter_count * config.batch * model_config.steps * updates / spent / (1 + again)

@@ -1,6 +1,7 @@
 """The network and the recipe of a run without a preset: sized to the pictures and to the length of the run."""
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +47,8 @@ def test_a_run_of_minutes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     short, long = (network(data, recipe(data, None, minutes)) for minutes in (0.01, 60.0))
     assert short.model_width == 32
     assert long.model_width > 64
+    contrasted = network(data, replace(recipe(data, None, 60.0), contrast=6.0))  # a quarter of the images is read again
+    assert 0.7 * count_weights(long) < count_weights(contrasted) <= count_weights(long)
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (3, 2, 1), (1, 1, 3), (64, 48, 3)])
