@@ -275,7 +275,8 @@ class Model:
 
     def classify(self, images: Pictures, *, clean: Clean = "auto", progress: Progress = False) -> Classification:
         """Return the bits of images, one or many, under every class of the model, the posterior with every class
-        equally likely before, the most probable class of each image, and how unusual it is.
+        equally likely before, the most probable class of each image, and how unusual it is. A model of mirrored images
+        also reads the mirror images: see `Classification`.
 
         images: see `score`; progress: see `sample`. clean: auto removes the noise of codecs and scanners, for models of
         drawings, and compares what is left of a noisy image to within a tolerance; off reads images as they are.

@@ -25,7 +25,7 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import paint_request
 
-CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read once for each class
+CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
 EACH = 1_000  # samples of each class
 SHOWN = 10  # of these, on the report's sheet
 

@@ -81,6 +81,13 @@ def readings(config: ModelConfig) -> int:
     return (1 + config.mirrored) * len(config.classes)
 
 
+def of_readings(config: ModelConfig, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bits of n images under each class and those that classes are compared by, both [n, K], from the bits
+    of all readings, [n * V * K]: of each image, of each view, of each class."""
+    of_views = totals.reshape(-1, 1 + config.mirrored, len(config.classes))
+    return of_views[:, 0], of_views.mean(axis=1)
+
+
 def check_classes(config: ModelConfig) -> None:
     """Raise InvalidInput where a model cannot classify."""
     if not config.classes:
@@ -110,11 +117,10 @@ def classify(
         within = () if tolerances is None else tolerances[pairs // each].tolist()
         report = None if progress is None else partial(_report, progress, first * config.bytes)
         bits[pairs] = generator.score(seen[pairs // count], labels, within, report).sum(axis=1)
-    of_views = bits.reshape(len(images), -1, count)
-    under = of_views[:, 0]
+    under, compared = of_readings(config, bits)
     noisy = np.zeros(len(images), bool) if noisy is None else noisy
     tails = None if typicality is None else typicality.tail_probabilities(mixture_bits(under), images, noisy)
-    return Classification(config.class_names, under, of_views.mean(axis=1), noisy, tails)
+    return Classification(config.class_names, under, compared, noisy, tails)
 
 
 def _report(progress: Callable[[int], None], before: int, done: int) -> None:

@@ -28,7 +28,7 @@ class TrainingConfig:
     redrawn: float = 0.0  # share of the images re-rendered until the rate is low, of MNIST only (redrawing.py)
     background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
     unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
-    contrast: float = 0.0  # weight of the loss of taking an image for one of another class (loss.py)
+    contrast: float = 0.0  # weight of the logistic loss of an image's class against another one (loss.py)
     branches: int = 1  # processes that each train weights of their own (branches.py)
     branch_updates: int = 1000  # of each branch between two averages
     seed: int = 0

@@ -33,8 +33,9 @@ def loss_of(
     labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to estimate it; None for
     all. dtype: of the network's products. The parameters of the distribution and all that follows are float32.
 
-    contrast: of labels [B, 2], with another class in the second column. So many times the logistic loss of telling the
-    two classes apart by an image's bits is added, of a part of the images; those without a class have none.
+    contrast: the weight of a second loss, which is added: the logistic loss of an image's class against another one by
+    its bits under both, the mean over the first images of the batch, 0 for those without a class. labels is then
+    [B, 2], the other class in the second column.
     """
     if not contrast:
         return _bits(model, batch, dtype, labels, drawn).mean()

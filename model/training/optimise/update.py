@@ -33,7 +33,7 @@ class Updater:
         drawn: Drawn | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by one update of this number (from 0) at this rate, in place, and return the loss in bits
-        over all images and the norm of its gradient.
+        over all images, with that of `contrast`, and the norm of its gradient.
 
         batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions to compute; each
         process takes its share, at the same rate.

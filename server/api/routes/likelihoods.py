@@ -12,7 +12,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.class_names import label_of_class
 from scanline.model.inputs import checked_particles, checked_seed
-from scanline.model.likelihood.classification import check_classes, mixture_bits, posterior, readings
+from scanline.model.likelihood.classification import check_classes, mixture_bits, of_readings, posterior, readings
 from scanline.model.likelihood.marginal_likelihood import estimate
 from scanline.model.likelihood.typicality import TYPICAL
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
@@ -189,18 +189,16 @@ def _likelihoods(model: ServedModel, job: Job, noisy: Sequence[bool]) -> Iterato
 def _classifications(model: ServedModel, job: TotalsJob, noisy: Sequence[bool]) -> Iterator[ClassificationData]:
     """Yield the answer of each image, from its bits under each class."""
     config, names = model.config, model.config.class_names
-    of_views = job.totals.reshape(len(noisy), -1, len(names))
-    bits, compared = of_views[:, 0], of_views.mean(axis=1)
-    for index, (each, probabilities, mixture) in enumerate(
-        zip(bits, posterior(compared), mixture_bits(bits), strict=True)
-    ):
+    bits, compared = of_readings(config, job.totals)
+    probabilities, mixtures = posterior(compared), mixture_bits(bits)
+    for index, best in enumerate(compared.argmin(axis=1)):
         yield ClassificationData(
             index=index,
-            class_=names[int(compared[index].argmin())],
-            posterior=dict(zip(names, probabilities.tolist(), strict=True)),
-            bits_per_dim=dict(zip(names, map(finite_or_null, each / config.bytes), strict=True)),
-            any_class_bits_per_dim=finite_or_null(mixture / config.bytes),
-            **_doubt(model, job, index * readings(config), mixture, noisy[index]),
+            class_=names[best],
+            posterior=dict(zip(names, probabilities[index].tolist(), strict=True)),
+            bits_per_dim=dict(zip(names, map(finite_or_null, bits[index] / config.bytes), strict=True)),
+            any_class_bits_per_dim=finite_or_null(mixtures[index] / config.bytes),
+            **_doubt(model, job, index * readings(config), mixtures[index], noisy[index]),
         )
 
 

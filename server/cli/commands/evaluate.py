@@ -29,7 +29,8 @@ def evaluate(
         int | None,
         typer.Option(
             min=0,
-            help="Test images to classify with a model that knows their classes, each read once for each class.",
+            help="Test images to classify with a model that knows their classes, each read once for each class, or"
+            " twice by a model of mirrored pictures.",
             show_default="10,000 digits, 1,000 of CIFAR-10",
         ),
     ] = None,

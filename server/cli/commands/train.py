@@ -110,7 +110,7 @@ def _saved_run(options: TrainingOptions) -> "Run | None":
     if options.unlabelled is not None and not (options.classes or learns_classes):
         raise ValueError("--unlabelled needs --classes, whose labels it leaves out")
     if options.contrast and not (options.classes or learns_classes):
-        raise ValueError("--contrast needs --classes, which it tells apart")
+        raise ValueError("--contrast needs --classes: it compares each picture's class with another one")
     return saved
 
 

@@ -79,7 +79,8 @@ def test_options_that_do_not_fit_are_refused(trained: tuple[Path, str], pictures
     out = trained[0]
     new = ("train", "--data", pictures, "--out", tmp_path / "new")
     assert refused(*new, "--unlabelled", 0.3) == "--unlabelled needs --classes, whose labels it leaves out"
-    assert refused(*new, "--contrast", 6) == "--contrast needs --classes, which it tells apart"
+    said = refused(*new, "--contrast", 6)
+    assert said == "--contrast needs --classes: it compares each picture's class with another one"
     said = refused(*new, "--classes", "--unlabelled", 1, "--updates", 1)
     assert said == "unlabelled must be above 0 and below 1, not 1.0"
     flat = ("train", "--data", pictures / "Row", "--out", tmp_path / "new", "--classes")
