@@ -49,9 +49,14 @@ def longest_code(symbols: int) -> int:
 
 
 def encode(intervals: Iterable[Sequence[int]]) -> bytes:
-    """Return the shortest code of symbols, each given by its (start, width): at most 1 byte longer than their bits."""
+    """Return the shortest code of symbols, each given by its (start, width): at most 1 byte longer than their bits.
+
+    Raises ValueError for a width below 1: no number lies in such an interval.
+    """
     code, low, range_ = bytearray(), 0, WHOLE
     for start, width in intervals:
+        if width < 1:
+            raise ValueError(f"a symbol has an interval of width {width}")
         unit = range_ >> PRECISION
         low, range_ = low + unit * start, unit * width
         if low >= WHOLE:

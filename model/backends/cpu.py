@@ -112,13 +112,18 @@ class CpuBackend(Backend):
         return bits
 
     def read_parameters(
-        self, images: torch.Tensor, state: State, stop: int, labels: torch.Tensor | None = None
+        self,
+        images: torch.Tensor,
+        state: State,
+        stop: int,
+        labels: torch.Tensor | None = None,
+        intervals: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return bits [B, stop - start] as `read` does, and the distributions' parameters [B, n, P] of the n steps."""
         steps = (stop - int(state.position[0])) // self.config.step_bytes
         parameters = torch.empty(len(images), max(0, steps), self.parameters)
         labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
-        return self._read(images, state, stop, parameters, labels), parameters
+        return self._read(images, state, stop, parameters, labels, intervals), parameters
 
     def _read_within(
         self,
@@ -133,7 +138,7 @@ class CpuBackend(Backend):
         if not tolerances.any():
             return self._read(images, state, stop, None, labels, intervals)
         start, wide = int(state.position[0]), np.flatnonzero(tolerances)
-        bits, parameters = self.read_parameters(images, state, stop, labels)
+        bits, parameters = self.read_parameters(images, state, stop, labels, intervals)
         values = images[wide, start:stop].numpy()
         bits[wide] = torch.from_numpy(range_bits(parameters[wide].numpy(), values, tolerances[wide]))
         return bits
@@ -145,7 +150,7 @@ class CpuBackend(Backend):
         stop: int,
         parameters: torch.Tensor | None,
         labels: torch.Tensor,
-        intervals: torch.Tensor | None = None,
+        intervals: torch.Tensor | None,
     ) -> torch.Tensor:
         start, length, size = int(state.position[0]), self.config.bytes, self.config.step_bytes
         whole = start % size == stop % size == 0

@@ -5,7 +5,8 @@ An image starts in all of its slots at once, from one prefix. An image that cann
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -26,6 +27,7 @@ from scanline.model.sampling.stats.tick_length import MOST_STEPS
 log = logging.getLogger("scanline.engine")
 
 STARTED = 256  # images in a tick, at least: some milliseconds of the host
+LOOKED_AT = 256  # waiting images of a request, to read their prefixes ahead
 FEW, STARTING_SECONDS = 16, 0.005  # the same where the host steps, which waits: at least so many, and for so long
 
 
@@ -92,67 +94,105 @@ class Admission:
         """Fill free slots until slots or images run out, or as many start as may in a tick; then let clients that have
         too few take slots of others."""
         placed: dict[tuple[int, int], Placement] = {}  # by image: one may lose its slots before it is placed
-        self._fill(placed)
+        failed: set[int] = set()  # requests, which fail alone
+        self._fill(placed, failed)
         freed: set[int] = set()
         for victim, assignment in self.scheduler.reclaim():
             freed.update(victim.slots)
             placed.pop(victim.image, None)
-            if self.scheduler.next_index(victim.request) == victim.index:  # it had no waiting images before
-                self._prepare_next(self.requests[victim.request])
+            with _failing_alone(victim.request, failed):
+                if self.scheduler.next_index(victim.request) == victim.index:  # it had no waiting images before
+                    self._prepare_next(self.requests[victim.request])
             if assignment.image not in placed:  # which may have taken the slots of several
-                placed[assignment.image] = self._placement(assignment)
+                self._prepare(assignment, placed, failed)
         # More slots may have been taken than were needed: others get them, and the generator forgets the rest.
         if freed:
-            self._fill(placed)
+            self._fill(placed, failed)
             self.generator.clear([slot for slot in freed if not self.scheduler.is_busy[slot]])
-        if placed:
-            self._place(list(placed.values()), events, fail)
+        for request in failed:
+            fail(request, events)
+        if starting := [each for each in placed.values() if each.assignment.request not in failed]:
+            self._place(starting, events, fail)
 
-    def read_prefixes(self) -> None:
-        """Queue the prefixes of the next images of requests, as long as there is room for them, and then of later ones,
-        where the backend reads several at once."""
+    def read_prefixes(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
+        """Queue the prefixes of the next images of requests, as long as there is room for them, and then of the images
+        behind these, where the backend reads several at once."""
+        failed: set[int] = set()
         while (number := self.prefixes.next_wanted()) is not None:
-            index = self.scheduler.next_index(number)
-            assert index is not None
-            self._read_prefix(self.requests[number].request, index)
-        most = self.generator.backend.reads_at_once - 1
-        for number in self.prefixes.held if most else ():
-            request = self.requests[number].request
-            while (source := self.prefixes.next_ahead(number, most)) is not None and source < len(request.known):
-                index = request.first_of(source)
-                if request.known[source] and self.generator.prefix(request.image(index)):
-                    self._read_prefix(request, index)
-                else:  # of another shard, or without known first bytes
-                    self.prefixes.furthest[number] = source
+            with _failing_alone(number, failed):
+                index = self.scheduler.next_index(number)
+                assert index is not None
+                self._read_prefix(self.requests[number].request, index)
+        if most := self.generator.backend.reads_at_once - 1:
+            for number in [*self.prefixes.held]:
+                with _failing_alone(number, failed):
+                    self._read_ahead(self.requests[number].request, most)
+        for number in failed:
+            fail(number, events)
+
+    def _read_ahead(self, request: GenerateRequest, most: int) -> None:
+        """Queue the prefixes of images that wait behind the next one of a request, whose prefix has its room."""
+        first, *later = self.scheduler.next_indices(request.id, LOOKED_AT)
+        if not self._has_room(request, first):
+            return
+        for index in later:
+            if not self.prefixes.may_read_ahead(request.id, most):
+                return
+            if not self._has_room(request, index):
+                self._read_prefix(request, index)
+
+    def _has_room(self, request: GenerateRequest, index: int) -> bool:
+        """Return whether the prefix of image `index` has its room, or the image needs none."""
+        source = request.source(index)
+        return source is None or not self._prefix(request, index) or self.prefixes.has_room_for(request.id, source)
+
+    def _prefix(self, request: GenerateRequest, index: int) -> int:
+        """Return how many bytes of image `index` are run before it starts: known ones of whole steps."""
+        known = request.prefix_of(index)
+        return known - known % self.generator.config.step_bytes
 
     def _read_prefix(self, request: GenerateRequest, index: int) -> None:
         """Queue the prefixes of image `index` of a request."""
-        source, spec = request.source(index), request.image(index)
+        source, label = request.source(index), request.label_of(index)
         assert source is not None
-        labels = (spec.label, 0) if request.is_guided else (spec.label,)
+        labels = (label, 0) if request.is_guided else (label,)
         self.prefixes.reserve(request.id, request.client, source, labels)
-        known, stop = request.known[source], self.generator.prefix(spec)
+        known, stop = request.known[source], self._prefix(request, index)
         reads = [Read(request.id, index, known, stop, False, label) for label in labels]
         self.reads.add(request.id, request.client, reads)
 
     def put_prefix(self, read: Read, prefix: Prefix) -> None:
-        """Keep a prefix of a request, and give the request its turns again with the last one of its next image."""
-        source = self.requests[read.request].request.source(read.index)
+        """Keep a prefix, if an image of its request still waits for it, and give the request its turns again where that
+        was what its next image needs."""
+        if (active := self.requests.get(read.request)) is None:
+            return
+        source = active.request.source(read.index)
         assert source is not None
-        if self.prefixes.put(read.request, source, read.label, prefix):
-            self.scheduler.resume(read.request)
+        self.prefixes.put(read.request, source, read.label, prefix)
+        if read.request in self.scheduler.on_hold:
+            self._prepare_next(active)
 
     def note_finished(self, finished: Sequence[Finished]) -> None:
         """Let later images start from what finished ones have in common; grow the tree for it, a little at a time."""
         if self.tree is None:
             return
-        for each in finished:
-            request = self.requests[each.request].request
-            if request.codes is not None:
-                continue
-            spec = request.image(each.index)
-            self.tree.add(spec, (spec.label, 0) if request.is_guided else (spec.label,), each.image)
-        self.tree.grow()
+        try:
+            for each in finished:
+                request = self.requests[each.request].request
+                if request.codes is not None:
+                    continue
+                spec = request.image(each.index)
+                self.tree.add(spec, (spec.label, 0) if request.is_guided else (spec.label,), each.image)
+            self.tree.grow()
+        except Exception as error:
+            self._drop_tree(error)
+
+    def _drop_tree(self, error: Exception) -> None:
+        """Go on without the prefix tree, which only saves time."""
+        if unrecoverable(error):
+            raise error
+        log.exception("the prefix tree failed and is dropped")
+        self.tree = None
 
     def continue_code(self, ended: SlotAssignment, read: Sequence[int]) -> None:
         """Queue the image after one of a code, of which that one has read `read` (Fetched.decoders)."""
@@ -163,19 +203,26 @@ class Admission:
         if following is not None:
             self.scheduler.append(ended.request, following, ended.client)
 
-    def _fill(self, placed: dict[tuple[int, int], Placement]) -> None:
+    def _fill(self, placed: dict[tuple[int, int], Placement], failed: set[int]) -> None:
         until = 0.0 if self.generator.is_asynchronous else time.monotonic() + STARTING_SECONDS
         while len(placed) < self.most or time.monotonic() < until:
             if (assignment := self.scheduler.admit()) is None:
                 break
-            placed[assignment.image] = self._placement(assignment)
+            self._prepare(assignment, placed, failed)
+
+    def _prepare(
+        self, assignment: SlotAssignment, placed: dict[tuple[int, int], Placement], failed: set[int]
+    ) -> None:
+        """Add to `placed` an image that has its slots, unless its request has failed or fails with it."""
+        if assignment.request not in failed:
+            with _failing_alone(assignment.request, failed):
+                placed[assignment.image] = self._placement(assignment)
 
     def _placement(self, assignment: SlotAssignment) -> Placement:
         """Take the prefix that an image starts from, where it has one, and prepare for the next of its request."""
         active = self.requests[assignment.request]
         request, index = active.request, assignment.index
         spec, source = request.image(index), request.source(index)
-        known = self.generator.prefix(spec)
         # A guided image has a second state without the label; particles differ in their random numbers alone.
         specs: tuple[ImageSpec, ...] = (spec,)
         if request.is_guided:
@@ -191,11 +238,14 @@ class Admission:
             specs = (spec,)
             assignment.code, assignment.label = spec.code, spec.label
             assignment.is_wanted = index in active.decoding.wanted
-        elif source is not None and known:
+        elif source is not None and self._prefix(request, index):
             held = self.prefixes.start_from(request.id, source)
             prefixes = [*held] if len(held) == len(specs) else [*held] * len(specs)
         elif self.tree is not None:
-            prefixes = self.tree.follow(specs)
+            try:
+                prefixes = self.tree.follow(specs)
+            except Exception as error:
+                self._drop_tree(error)
         for slot, prefix in zip(assignment.slots, prefixes, strict=True):
             self.scheduler.positions[slot] = self.generator.config.first if prefix is None else prefix.position
         self._prepare_next(active)
@@ -240,14 +290,28 @@ class Admission:
                 events.append(Scheduled(request, self.recorder.scheduled(active.accepted)))
 
     def _prepare_next(self, active: ActiveRequest) -> None:
-        """Keep a request's prefix for its next image, or hold the request until the one that it needs is there."""
+        """Hold a request until the prefix that its next image needs is there; else give it turns."""
         request, index = active.request, self.scheduler.next_index(active.request.id)
         source = None if index is None else request.source(index)
         if index is None:
             self.prefixes.drop(request.id)
-        elif source is None or not self.generator.prefix(request.image(index)):
-            self.prefixes.forget(request.id)
-        elif not self.prefixes.keep(request.id, source):
-            self.scheduler.hold(request.id)
-            if request.id not in self.prefixes.held:  # else they are being read ahead
-                self.prefixes.want(request.id, request.client)
+            return
+        self.prefixes.move_on(request.id, source)
+        if source is None or not self._prefix(request, index) or self.prefixes.is_read(request.id, source):
+            self.scheduler.resume(request.id)
+            return
+        self.scheduler.hold(request.id)
+        if not self.prefixes.has_room_for(request.id, source):
+            self.prefixes.want(request.id, request.client)
+
+
+@contextmanager
+def _failing_alone(request: int, failed: set[int]) -> Iterator[None]:
+    """Log an exception of work for one request, and add that to `failed`; raise an unrecoverable one."""
+    try:
+        yield
+    except Exception as error:
+        if unrecoverable(error):
+            raise
+        log.exception("an image could not start; its request fails")
+        failed.add(request)

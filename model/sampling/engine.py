@@ -137,7 +137,7 @@ class Engine:
     def _read(self, events: list[Event]) -> None:
         """Read known bytes: for a share of the time that painting took, for a whole tick where nothing is painted."""
         # Prefixes that there is room for now are queued with the images to score, and take turns with them.
-        self.admission.read_prefixes()
+        self.admission.read_prefixes(events, self._fail)
         painted = self.painted_seconds if self.scheduler.assigned else None
         self._take(self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys()), events)
 
@@ -149,22 +149,36 @@ class Engine:
     def _take(self, ended: list[EndedRead], events: list[Event]) -> None:
         """Send the scores, and keep the prefixes, of reads that ended."""
         self.time_shares.charge(self.reads.spent)
-        # A score is the answer itself; a prefix lets its request's next image start.
         failed: set[int] = set()
         for each in ended:
-            request, reading = each.read.request, each.reading
-            if request in failed:
+            if (request := each.read.request) in failed:
                 continue
-            if reading is None or not np.isfinite(reading.bits_of(each.row)[reading.first :]).all():
+            try:
+                message = self._take_read(each, events)
+            except Exception as error:
+                if unrecoverable(error):
+                    raise
+                log.exception("what was read of an image could not be taken; its request fails")
+                message = FAILED
+            if message:
                 failed.add(request)
-                self._fail(request, events, FAILED if reading is None else NOT_FINITE)
-            elif each.read.is_score:
-                steps = reading.numbers(self.generator.model) if isinstance(reading, Inspection) else None
-                intervals = reading.intervals_of(each.row) if each.read.coded else None
-                coded = b"" if intervals is None else intervals.tobytes()
-                events.append(Scored(request, each.read.index, reading.bits_of(each.row).tobytes(), steps, coded))
-            else:
-                self.admission.put_prefix(each.read, reading.prefix(each.row))
+                self._fail(request, events, message)
+
+    def _take_read(self, ended: EndedRead, events: list[Event]) -> str:
+        """Send a score, or keep the prefix that lets its request's next image start; return why its request fails."""
+        read, reading = ended.read, ended.reading
+        if reading is None:
+            return FAILED
+        if not np.isfinite(reading.bits_of(ended.row)[reading.first :]).all():
+            return NOT_FINITE
+        if read.is_score:
+            steps = reading.numbers(self.generator.model) if isinstance(reading, Inspection) else None
+            intervals = reading.intervals_of(ended.row) if read.coded else None
+            coded = b"" if intervals is None else intervals.tobytes()
+            events.append(Scored(read.request, read.index, reading.bits_of(ended.row).tobytes(), steps, coded))
+        else:
+            self.admission.put_prefix(read, reading.prefix(ended.row))
+        return ""
 
     def _step(self) -> None:
         """Start a tick's steps of all images but those of clients that have used more than their share of the time."""

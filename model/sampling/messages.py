@@ -99,6 +99,14 @@ class GenerateRequest:
         source = self.source(index)
         return 0 if source is None else self.masks[source].count(1)
 
+    def prefix_of(self, index: int) -> int:
+        """Return how many bytes of one image are known before its first unknown one."""
+        source = self.source(index)
+        if source is None:
+            return 0
+        unknown = self.masks[source].find(0)
+        return len(self.masks[source]) if unknown < 0 else unknown
+
     def known_pixels(self, config: "ModelConfig") -> np.ndarray | None:
         """Return which pixels of each image need no painting, bool [n, H, W]; None where there are none."""
         if not self.masks:

@@ -155,6 +155,7 @@ class PrefixTree:
             return
         label, beginning = next(iter(self.growing.items()))
         node = self._walk(label, beginning)
+        self._use(node, [label])  # else the room for what follows it might be made by forgetting it
         stop = len(node.painted) + self.length
         segment = self._read(node, label, beginning[:stop]) if stop <= len(beginning) else None
         if segment is None or not self._make_room(segment.bytes):

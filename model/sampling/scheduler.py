@@ -23,6 +23,7 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -109,14 +110,20 @@ class Scheduler:
         images = self.waiting.get(request)
         return images[0] if images else None
 
+    def next_indices(self, request: int, most: int) -> list[int]:
+        """Return the images of a request that get slots next, up to `most` of them."""
+        return [*islice(self.waiting.get(request, ()), most)]
+
     def hold(self, request: int) -> None:
-        """Give a request with waiting images no turns until `resume`."""
-        self.on_hold[request] = self.turns.client_of[request]
-        self.turns.leave(request)
+        """Give a request with waiting images no turns until `resume`; one on hold stays so."""
+        if request not in self.on_hold:
+            self.on_hold[request] = self.turns.client_of[request]
+            self.turns.leave(request)
 
     def resume(self, request: int) -> None:
-        """Give a request on hold its turns again."""
-        self.turns.join(request, self.on_hold.pop(request))
+        """Give a request its turns again, if it is on hold."""
+        if (client := self.on_hold.pop(request, None)) is not None:
+            self.turns.join(request, client)
 
     def admit(self) -> SlotAssignment | None:
         """Assign slots to the next image; None where too few are free or no image has a turn."""

@@ -1,10 +1,11 @@
 """Prefixes: the states after the known first bytes of waiting images, a fixed number in all.
 
-A request is on hold in the scheduler until the prefix of its next image is there. Those of its later known images are
+A request is on hold in the scheduler until the prefix of its next image is there. Those of the images behind it are
 read ahead, as many as the backend reads at once, while half of the room is free. The images of a request that complete
 the same picture share a prefix, which is kept between them while there is room for all. Where requests wait for room, a
 prefix is dropped after one image for another client's, after a few for the same client's, and read again later. So
-memory is bounded whatever arrives, no client waits for another's long requests, and little is read twice.
+memory is bounded whatever arrives, no client waits for another's long requests, and little is read twice. What is read
+for room that was given back since is dropped.
 """
 
 from dataclasses import dataclass, field
@@ -37,20 +38,19 @@ class HeldPrefix:
 
 
 class Prefixes:
-    """Invariant: a request is in `wanted`, in `held`, or needs no prefix now; `held` and `ahead` have room for at most
-    `room` prefixes, and one more where the last one is guided."""
+    """Invariant: a request is in `wanted`, holds the prefix of its next image, or needs none now; all together hold at
+    most `room` prefixes, and one more where the last one is guided."""
 
     def __init__(self, slots: int) -> None:
         self.room = max(1, int(PER_SLOT * slots))
         self.wanted = Turns()  # requests whose next image needs a prefix for which there is no room yet
-        self.held: dict[int, HeldPrefix] = {}  # by request: of its next image
-        self.ahead: dict[int, dict[int, HeldPrefix]] = {}  # by request and source: of later ones
-        self.furthest: dict[int, int] = {}  # by request: the last source that there was room for
+        self.held: dict[int, dict[int, HeldPrefix]] = {}  # by request and source: of its next images
         self.used = 0  # of the room, in prefixes
 
     def want(self, request: int, client: str) -> None:
-        """Queue a request for room."""
-        self.wanted.join(request, client)
+        """Queue a request for room, unless it is queued already."""
+        if request not in self.wanted:
+            self.wanted.join(request, client)
 
     def next_wanted(self) -> int | None:
         """Take the next request for which there is room now; None where there is none. `reserve` its room."""
@@ -63,46 +63,39 @@ class Prefixes:
     def reserve(self, request: int, client: str, source: int, labels: tuple[int, ...]) -> None:
         """Take room for the prefixes of a request's image `source`, its next one or a later one, which are read now."""
         assert not self._is_full
-        reserved = HeldPrefix(source, client, labels)
-        if request in self.held:
-            self.ahead.setdefault(request, {})[source] = reserved
-        else:
-            self.held[request] = reserved
-        self.furthest[request] = max(source, self.furthest.get(request, 0))
+        self.held.setdefault(request, {})[source] = HeldPrefix(source, client, labels)
         self.used += len(labels)
 
-    def next_ahead(self, request: int, most: int) -> int | None:
-        """Return the first source of a request in `held` that may be read ahead now, None where `most` have been."""
-        is_room = self.used < AHEAD * self.room and len(self.ahead.get(request, ())) < most
-        return self.furthest[request] + 1 if is_room else None
+    def may_read_ahead(self, request: int, most: int) -> bool:
+        """Return whether there is room for one more later prefix of a request, of which `most` may be read ahead."""
+        return self.used < AHEAD * self.room and len(self.held[request]) <= most
 
-    def put(self, request: int, source: int, label: int, prefix: "Prefix") -> bool:
-        """Hold a prefix that room was reserved for; return whether it was the last one of the request's next image."""
-        held = self.held[request]
-        if held.source != source:
-            self.ahead[request][source].prefixes[label] = prefix
-            return False
-        held.prefixes[label] = prefix
-        return held.is_read
+    def has_room_for(self, request: int, source: int) -> bool:
+        """Return whether the prefixes of a request's image `source` are there or are being read."""
+        return source in self.held.get(request, {})
+
+    def is_read(self, request: int, source: int) -> bool:
+        """Return whether the prefixes of a request's image `source` are there."""
+        held = self.held.get(request, {}).get(source)
+        return held is not None and held.is_read
+
+    def put(self, request: int, source: int, label: int, prefix: "Prefix") -> None:
+        """Keep a prefix, if there is still room for it."""
+        if held := self.held.get(request, {}).get(source):
+            held.prefixes[label] = prefix
 
     def start_from(self, request: int, source: int) -> list["Prefix"]:
         """Return the prefixes of a request's image `source`, which are held, for one of its images."""
-        held = self.held[request]
-        assert held.source == source
+        held = self.held[request][source]
         held.images += 1
         return [held.prefixes[label] for label in held.labels]
 
-    def keep(self, request: int, source: int) -> bool:
-        """Return whether the prefixes of the request's next image, of `source`, are there; where they are being read
-        ahead, or have been, they are in `held` now. Those of its last image are dropped if they are others."""
-        held = self.held.get(request)
-        if held and held.source == source and not self._is_due(held):
-            return True
-        self.forget(request)
-        if (later := self.ahead.get(request, {}).pop(source, None)) is None:
-            return False
-        self.held[request] = later
-        return later.is_read
+    def move_on(self, request: int, source: int | None) -> None:
+        """Free the room of what the request's images have started from, if the next one, of `source`, needs another
+        prefix or this one has to make room for others."""
+        for held in [*self.held.get(request, {}).values()]:
+            if held.images and (held.source != source or self._is_due(held)):
+                self._free(request, held)
 
     @property
     def _is_full(self) -> bool:
@@ -115,14 +108,14 @@ class Prefixes:
         another_waits = len(self.wanted.clients) > 1 or held.client not in self.wanted.clients
         return another_waits or held.images >= MOST_IMAGES
 
-    def forget(self, request: int) -> None:
-        """Free the room of the prefixes that a request holds for its next image, if it does."""
-        if held := self.held.pop(request, None):
-            self.used -= len(held.labels)
-
     def drop(self, request: int) -> None:
         """Forget a request and free its room, if it is there."""
         self.wanted.leave(request)
-        self.forget(request)
-        self.used -= sum(len(later.labels) for later in self.ahead.pop(request, {}).values())
-        self.furthest.pop(request, None)
+        for held in [*self.held.get(request, {}).values()]:
+            self._free(request, held)
+
+    def _free(self, request: int, held: HeldPrefix) -> None:
+        self.used -= len(held.labels)
+        del self.held[request][held.source]
+        if not self.held[request]:
+            del self.held[request]

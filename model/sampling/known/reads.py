@@ -49,6 +49,11 @@ class Read:
     inspected: StepRange | None = None  # read by itself
     coded: bool = False  # the intervals of its bytes are reported
 
+    @property
+    def work(self) -> tuple[bool, bool, bool]:
+        """What is computed besides the bits: only reads of equal work share a batch."""
+        return self.inspected is not None, self.coded, self.tolerance > 0
+
 
 @dataclass(frozen=True)
 class EndedRead:
@@ -262,10 +267,9 @@ class Reads:
         while len(batch) < most and (allowed := [client for client in self.turns.clients if client in clients]):
             request = self.turns.next_of(allowed[0])
             waiting = self.waiting[request]
-            is_inspected = waiting[0].inspected is not None
-            if is_inspected and batch:
+            if batch and waiting[0].work != batch[0].work:
                 break
-            most = 1 if is_inspected else most
+            most = 1 if waiting[0].inspected is not None else most
             batch.append(waiting.popleft())
             self.begun.add(request)
             self.turns.end_turn(request)

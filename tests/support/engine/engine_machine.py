@@ -223,7 +223,9 @@ class EngineMachine(RuleBasedStateMachine):
     def a_request_on_hold_waits_for_its_prefix_and_one_with_turns_has_it(self) -> None:
         scheduler, prefixes = self.engine.scheduler, self.engine.admission.prefixes
         assert len(prefixes.held) <= prefixes.room == 1
-        being_read = {request for request, held in prefixes.held.items() if len(held.prefixes) < len(held.labels)}
+        being_read = {
+            request for request, held in prefixes.held.items() if not all(each.is_read for each in held.values())
+        }
         assert {*prefixes.wanted, *being_read} == set(scheduler.on_hold)
         assert being_read <= set(self.engine.reads.left)
         assert set(prefixes.held) - being_read <= set(scheduler.turns)
