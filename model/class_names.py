@@ -5,6 +5,7 @@ Case does not matter, nor does how letters with accents are encoded, or how many
 
 import re
 import unicodedata
+from itertools import groupby
 
 from scanline.kernels.philox_rounds import uniform_pair
 from scanline.model.config import ModelConfig
@@ -13,6 +14,7 @@ from scanline.model.inputs import InvalidInput
 ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
 NONE = "none"  # means no class, also where the model has a default, unless a class has this name
 MOST_LISTED = 100  # names in a message
+MAX_MARKS = 30  # combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
@@ -53,7 +55,7 @@ def label_of_prompt(config: ModelConfig, text: str) -> int:
 
     InvalidInput where it names no class, or several.
     """
-    text = plain(text)
+    text = plain(text, "prompt")
     if not text:
         return 0
     if not config.classes:
@@ -77,8 +79,12 @@ def _refused(message: str) -> InvalidInput:
     return InvalidInput(message, "prompt", "prompt_not_supported")
 
 
-def plain(text: str) -> str:
-    """Return a text as words are compared."""
+def plain(text: str, param: str = "class") -> str:
+    """Return a text as words are compared; InvalidInput that names `param` for too many combining marks in a row."""
+    marks = {each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])}
+    runs = groupby(text, marks.__contains__) if marks else ()
+    if any(is_mark and sum(1 for _ in run) > MAX_MARKS for is_mark, run in runs):
+        raise InvalidInput(f"{param} has more than {MAX_MARKS} combining marks in a row.", param)
     return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 

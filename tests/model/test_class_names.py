@@ -133,3 +133,20 @@ def test_drawn_labels_are_equally_likely(classes: int) -> None:
 def test_a_drawn_label_never_changes() -> None:
     """Seeds are promises: these are the classes that earlier versions drew."""
     assert [drawn_label(10, 7, index) for index in range(8)] == [8, 9, 8, 4, 7, 7, 10, 1]
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0323", "\u0301", "\u0f73", "\u0344"])
+@pytest.mark.parametrize("name", ["class", "prompt"])
+def test_many_combining_marks_in_a_row_are_refused_before_anything_sorts_them(
+    config: ModelConfig, name: str, marks: str
+) -> None:
+    label_of = label_of_class if name == "class" else label_of_prompt
+    with pytest.raises(InvalidInput) as error:
+        label_of(config, "".join(sorted(marks * 16_000)) + " seven")
+    assert (error.value.message, error.value.param) == (f"{name} has more than 30 combining marks in a row.", name)
+
+
+def test_up_to_30_combining_marks_in_a_row_are_compared(config: ModelConfig) -> None:
+    assert label_of_prompt(config, "a" + 30 * "\u0301" + " seven") == 8
+    with pytest.raises(InvalidInput, match="more than 30"):
+        label_of_prompt(config, "a" + 31 * "\u0301" + " seven")

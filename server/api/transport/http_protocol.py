@@ -237,7 +237,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
+        if self.in_head:  # a trailer is no header (RFC 9110, 6.5.1): it is counted and dropped
+            super().on_header(name, value)
         self.head_headers += 1
         self._count_head(len(name) + len(value) + HEADER_BYTES)
 

@@ -12,6 +12,16 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from scanline.server.api.payload.schemas import (
+    ClassificationRequest,
+    CodesRequest,
+    DecodingRequest,
+    EditRequest,
+    GenerationRequest,
+    LikelihoodRequest,
+    StepsRequest,
+    field_names,
+)
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.hostile_pictures import PICTURES, bomb
@@ -57,6 +67,33 @@ FORMS = {  # label: content type, body; each must be refused
     "lines without returns": (X, (UPLOAD + KEPT + END).replace(b"\r\n", b"\n")),
     "its end missing": (X, UPLOAD + KEPT[:-2]),
 }
+
+TEXTS = {  # label: what takes long if it is normalised, sorted or matched as it is
+    "marks out of order": 15_990 * "\u0301" + 15_990 * "\u0323" + " seven",
+    "marks that decompose": 31_990 * "\u0f73" + " seven",
+    "white space": 31_990 * "\t" + "x",
+    "digits": 31_990 * "7",
+    "ranges": "1-2," * 7_990,
+    "commas": "," * 31_990,
+}
+GIVEN = {  # what a route needs besides
+    EDITS: {"image": IMAGE, "mask": MASK},
+    LIKELIHOODS: {"image": IMAGE},
+    "/v1/images/classifications": {"image": IMAGE},
+    "/v1/images/codes": {"image": IMAGE},
+    "/v1/images/decodings": {"code": "AAAA"},
+    "/v1/images/steps": {"image": IMAGE, "layer": 0, "head": 0},
+}
+SCHEMAS = {
+    "/v1/images/generations": GenerationRequest,
+    EDITS: EditRequest,
+    LIKELIHOODS: LikelihoodRequest,
+    "/v1/images/classifications": ClassificationRequest,
+    "/v1/images/codes": CodesRequest,
+    "/v1/images/decodings": DecodingRequest,
+    "/v1/images/steps": StepsRequest,
+}
+TEXT_FIELDS = {path: sorted(field_names(schema) - GIVEN.get(path, {}).keys()) for path, schema in SCHEMAS.items()}
 
 PICTURE_ROUTES: dict[str, Callable[[bytes], tuple[str, dict[str, Any]]]] = {  # label: address and what is sent
     "likelihoods": lambda data: (LIKELIHOODS, {"json": {"image": text(data)}}),
@@ -106,6 +143,25 @@ def test_forms(client: httpx.Client) -> None:
     for label, (kind, body) in FORMS.items():
         response = client.post(EDITS, content=body, headers={"content-type": kind.encode("latin-1")})
         assert_one_sentence(label, response, 400, 404, 413)
+
+
+@pytest.mark.parametrize("path", TEXT_FIELDS)
+def test_texts(client: httpx.Client, path: str) -> None:
+    """Every field that may hold a text, of every route that reads one from a client."""
+    for field in TEXT_FIELDS[path]:
+        for label, hostile in TEXTS.items():
+            response = client.post(path, json={**GIVEN.get(path, {}), field: hostile})
+            assert_one_sentence(f"{field}: {label}", response, 200, 400, 404)
+
+
+@pytest.mark.parametrize("kind", ["generate", "complete"])
+def test_texts_on_the_websocket(small_room_server: Server, kind: str) -> None:
+    given = {} if kind == "generate" else {"image": IMAGE, "keep_rows": 3}
+    for field in ("prompt", "class", "id", "model", "type", "size"):
+        for label, hostile in TEXTS.items():
+            with connected(small_room_server.url) as websocket:
+                websocket.send(**{"type": kind, **given, field: hostile})
+                assert websocket.receive().order[0] in ("started", "error"), (field, label)
 
 
 def test_a_text_that_is_no_utf_8_closes_its_connection(small_room_server: Server) -> None:
