@@ -97,6 +97,12 @@ def test_a_code_is_as_long_as_its_bits(symbols: list[tuple[int, int]]) -> None:
         decoder.take(start, width)
 
 
+@pytest.mark.parametrize("width", [0, -1])
+def test_an_interval_without_numbers_is_refused(width: int) -> None:
+    with pytest.raises(ValueError, match="width"):
+        encode([(0, TOTAL), (5, width)])
+
+
 @given(st.binary(max_size=50), SYMBOLS)
 def test_any_bytes_are_decoded_to_something(code: bytes, symbols: list[tuple[int, int]]) -> None:
     decoder = Decoder(code)

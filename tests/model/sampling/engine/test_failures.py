@@ -1,6 +1,8 @@
 """Failures inside the engine fail their own requests, with one event, and the engine goes on."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,6 +98,40 @@ def test_an_engine_does_not_continue_without_memory(
     with pytest.raises((MemoryError, RuntimeError)) as caught:
         run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)))
     assert unrecoverable(caught.value) == "out of memory"
+
+
+@pytest.mark.parametrize("work", ["put_prefix", "_placement", "_read_prefix"])
+def test_a_failure_of_an_image_that_starts_fails_its_request_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """Those that are being painted, and a score that ended in the same pass, are answered."""
+    original = getattr(engine.admission, work)
+
+    def one_breaks(given: object, *rest: object) -> object:
+        if 0 in (getattr(given, "request", None), getattr(given, "id", None)):
+            raise KeyError(0)
+        return original(given, *rest)
+
+    monkeypatch.setattr(engine.admission, work, one_breaks)
+    others = replace(COMPLETION, id=1), GenerateRequest(2, 4, seed=1), ScoreRequest(3, (KNOWN, KNOWN))
+    events = run_until_idle(engine, COMPLETION, *others)
+    assert [event.request for event in events if isinstance(event, Failed)] == [0]
+    ended = Counter(event.request for event in events if isinstance(event, Finished | Scored))
+    assert ended == {1: 4, 2: 4, 3: 2}
+    assert sorted(engine.scheduler.free) == list(range(5))
+
+
+@pytest.mark.parametrize("work", ["follow", "add", "grow"])
+def test_a_prefix_tree_that_fails_is_dropped_and_images_are_painted_without_it(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    if engine.admission.tree is None:
+        pytest.skip("only the cpu kernel has a prefix tree")
+    monkeypatch.setattr(engine.admission.tree, work, broken)
+    events = run_until_idle(engine, GenerateRequest(0, 7, seed=3))
+    images = {event.index: event.image for event in events if isinstance(event, Finished)}
+    assert b"".join(images[i] for i in range(7)) == paint(grey, 7, seed=3).images.tobytes()
+    assert engine.admission.tree is None
 
 
 def unsound(config: ModelConfig) -> Engine:

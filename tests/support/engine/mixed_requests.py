@@ -1,0 +1,348 @@
+"""Random mixes of requests of every kind in one engine; each answer must equal the one that its request gets alone.
+
+    python -m tests.support.engine.mixed_requests --requests 20000 [--seed 0] [--backend eager]
+
+A mix draws a model, slots, spare slots, threads, an instruction set and a prefix tree that has to forget; then
+paintings, completions of several pictures with masks of their own, particles, guidance, codes, scores, tolerances,
+inspections and cancels of several clients, which arrive while others are in progress. The reference runs one request at
+a time, without the prefix tree, on another instruction set. Nothing depends on time: a seed is a mix.
+"""
+
+import argparse
+import random
+import sys
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+
+from scanline.kernels import cpu as cpu_kernels
+from scanline.model.sampling import prefix_tree
+from scanline.model.sampling.encoding import Encoder
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import (
+    Cancel,
+    Codes,
+    Event,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Request,
+    Scored,
+    ScoreRequest,
+    StepRange,
+)
+from tests.support import small_models
+
+MODELS = {
+    "strokes": {"height": 9, "width": 6, "predicts": "categorical", **small_models.WINDOW, **small_models.WAVES},
+    "mixed": {"height": 8, "width": 5, "predicts": "categorical", **small_models.WINDOW, **small_models.MIXED},
+    "pixels": {"height": 6, "width": 5, **small_models.WINDOW, **small_models.COLOUR_PIXELS, **small_models.MIXED},
+    "grey": {"height": 11, "width": 5, "layers": 1},
+    "no start": {"height": 8, "width": 5, **small_models.NO_START},
+    "post": {"height": 6, "width": 6, "norm": "post", "predicts": "categorical", **small_models.WINDOW},
+}
+REFERENCE_SLOTS = 64
+MAX_TICKS = 20_000
+Answer = tuple[Any, ...]
+
+
+@contextmanager
+def instruction_set(isa: str) -> Iterator[None]:
+    """Let the generators that are made within use this instruction set."""
+    with mock.patch.object(cpu_kernels, "instruction_sets", return_value=[isa]):
+        yield
+
+
+class Answers:
+    """What one request got: an answer for each image, and what was streamed of it."""
+
+    def __init__(self) -> None:
+        self.images: dict[int, Answer] = {}
+        self.streams: defaultdict[int, bytes] = defaultdict(bytes)
+        self.faults: list[str] = []
+
+    def add(self, event: Event) -> None:
+        match event:
+            case Finished():
+                weighed = event.evidence_bits, event.effective_particles
+                self._add(event.index, (event.image, event.bits_per_dim, *weighed, event.label))
+            case Scored():
+                steps = None if event.steps is None else tuple(sorted(event.steps.arrays.items()))
+                self._add(event.index, (event.bits, event.intervals, steps))
+            case Pixels():
+                for index, first, data in event.painted:
+                    # An image that lost its slots starts anew, with the same bytes.
+                    before = self.streams[index][:first]
+                    self.streams[index] = before + bytes(first - len(before)) + data
+            case Failed():
+                self.faults.append(f"failed: {event.message} {event.code}")
+
+    def _add(self, index: int, answer: Answer) -> None:
+        if index in self.images:
+            self.faults.append(f"image {index} ended twice")
+        self.images[index] = answer
+
+
+class Mix:
+    """One mix, drawn by its seed; `run` returns its faults."""
+
+    def __init__(self, seed: int, backend: str = "cpu") -> None:
+        self.seed, self.rng, self.backend = seed, random.Random(seed), backend
+        rng = self.rng
+        self.name = rng.choice([*MODELS])
+        self.config = small_models.config(**MODELS[self.name], **small_models.CLASSES)
+        self.model = small_models.model(self.config, rng.randrange(3))
+        if self.config.predicts == "categorical" and rng.random() < 0.6:
+            with torch.no_grad():  # one byte nearly certain: images begin alike, and the prefix tree has work
+                self.model.head.bias[0] += 6.0
+        isas = cpu_kernels.instruction_sets() if backend == "cpu" else ["portable"]
+        self.isa, self.other = rng.choice(isas), rng.choice(isas)
+        self.slots, self.spare = rng.choice([1, 2, 3, 8, 17, 32, 64]), rng.choice([0, 0, 1, 4])
+        self.threads = rng.choice([1, 2, 2, 3])
+        self.precision = rng.choice(["exact", "exact", "int8"]) if backend == "cpu" else "exact"
+        self.pictures = [self._picture().tobytes() for _ in range(6)]
+        self.kinds: Counter[str] = Counter()
+
+    def __str__(self) -> str:
+        return (
+            f"mix {self.seed} ({self.name}, {self.precision}, {self.slots}+{self.spare} slots, "
+            f"{self.threads} threads, {self.isa} / {self.other})"
+        )
+
+    def run(self) -> list[str]:
+        """Run the mix and compare; return one line for each fault."""
+        with instruction_set(self.other):
+            self.reference = Engine(Generator(self.model, REFERENCE_SLOTS, 1, self.precision, self.backend))
+        self.reference.admission.tree = None
+        self.decoded: dict[int, list[bytes]] = {}  # by request: the pictures that its codes were made of
+        requests = [self._request(number) for number in range(1, self.rng.randrange(6, 41))]
+        with instruction_set(self.isa), mock.patch.object(prefix_tree, "KEPT", self.rng.choice([1, 3, 256])):
+            answers, cancelled, faults = self._together(requests)
+        for request in requests:
+            if request.id in cancelled:
+                self.kinds["cancelled"] += 1
+            else:
+                self.kinds[kind_of(request)] += 1
+                faults += [
+                    f"{kind_of(request)} {request.id}: {fault}; {request!r:.300}"
+                    for fault in self._differences(request, answers[request.id])
+                ]
+        self.reference.generator.close()
+        return faults
+
+    def _together(self, requests: list[Request]) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
+        """Return what the requests get in one engine, those that were cancelled, and what is wrong with the engine."""
+        rng, answers, faults = self.rng, defaultdict[int, Answers](Answers), list[str]()
+        engine = Engine(Generator(self.model, self.slots, self.threads, self.precision, self.backend, self.spare))
+        if engine.admission.tree is not None:
+            engine.admission.tree.most_bytes = rng.choice([0, 20_000, 60_000, 64 << 20])
+        pending, accepted, cancelled = [*requests], list[int](), set[int]()
+
+        def cancel(request: int) -> None:
+            engine.accept(Cancel(request))
+            cancelled.add(request)
+
+        try:
+            for _ in range(MAX_TICKS):
+                while pending and (engine.idle or rng.random() < 0.5):
+                    engine.accept(request := pending.pop(0))
+                    accepted.append(request.id)
+                    if rng.random() < 0.08:
+                        cancel(request.id)
+                if accepted and rng.random() < 0.03:
+                    cancel(rng.choice(accepted))
+                for event in engine.tick():
+                    if isinstance(event, Finished | Scored | Pixels) and event.request in cancelled:
+                        faults.append(f"request {event.request} was cancelled and got {type(event).__name__}")
+                    answers[event.request].add(event)  # type: ignore[union-attr]
+                if engine.idle and not pending:
+                    break
+            else:
+                faults.append("the engine never gets idle")
+            faults += _left_over(engine)
+        except Exception:
+            faults.append(traceback.format_exc())
+        engine.generator.close()
+        return answers, cancelled, faults
+
+    def _alone(self, request: Request) -> dict[int, Answer]:
+        """Return what a request gets alone, by image."""
+        answers = Answers()
+        self.reference.accept(request)
+        while not self.reference.idle:
+            for event in self.reference.tick():
+                answers.add(event)
+        return answers.images
+
+    def _differences(self, request: Request, answers: Answers) -> Iterator[str]:
+        """Yield what differs between a request's answers and those that it gets alone."""
+        yield from answers.faults
+        is_streamed = isinstance(request, GenerateRequest) and request.stream
+        quiet = replace(request, stream=False, snapshot=None) if isinstance(request, GenerateRequest) else request
+        expected = self._alone(quiet)
+        if expected.keys() != answers.images.keys():
+            yield f"images {sorted(answers.images)} instead of {sorted(expected)}"
+            return
+        for index, answer in expected.items():
+            found = answers.images[index]
+            wrong = [place for place, (a, b) in enumerate(zip(answer, found, strict=True)) if not _equal(a, b)]
+            if wrong:
+                yield f"image {index} differs in {wrong}"
+            if request.id in self.decoded and found[0] != self.decoded[request.id][index]:
+                yield f"image {index} is not the picture that was encoded"
+            if is_streamed and answers.streams[index] != found[0]:
+                yield f"image {index} was streamed otherwise"
+
+    # What is drawn
+
+    def _request(self, number: int) -> Request:
+        rng, config = self.rng, self.config
+        client, kind = (
+            rng.choice(["a", "b", "c", ""]),
+            rng.choices(["paint", "complete", "code", "score"], [4, 5, 2, 3])[0],
+        )
+        if kind == "score":
+            return self._score(number, client)
+        if kind == "code":
+            return self._shard(self._coded(number, client))
+        labels = len(config.classes)
+        how: dict[str, Any] = {"label": rng.randrange(labels + 1), "client": client}
+        how["temperature"] = rng.choice([1e-6, 0.5, 1.0, 1.0, 1.0, 2.0])
+        if rng.random() < 0.3 and self.slots > 1:
+            how |= {"guidance": rng.choice([1.5, 2.0, 10.0]), "label": rng.randrange(1, labels + 1)}
+        if rng.random() < 0.3:
+            how |= {"stream": True, "provisional": rng.random() < 0.5}
+        if rng.random() < 0.1:
+            how["snapshot"] = rng.randrange(config.layers), rng.randrange(config.heads)
+        n, seed = rng.choice([1, 1, 2, 3, 7]), rng.choice([0, 1, 7, 2**63 - 1, rng.randrange(2**63)])
+        if kind == "paint":
+            if rng.random() < 0.3:
+                how["drawn_classes"] = labels
+            return GenerateRequest(number, n, seed, **how)
+        sources = rng.choice([1, 1, 2, 3, 4])
+        how["masks"] = tuple(self._mask() for _ in range(sources))
+        how["known"] = tuple(rng.choice(self.pictures) for _ in range(sources))
+        how["particles"] = 1 if "guidance" in how else min(self.slots, rng.choice([1, 2, 5, 16]))
+        return self._shard(GenerateRequest(number, sources * n, seed, **how))
+
+    def _score(self, number: int, client: str) -> ScoreRequest:
+        rng, config = self.rng, self.config
+        images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 5)))
+        labels = tuple(rng.randrange(len(config.classes) + 1) for _ in images) if rng.random() < 0.6 else ()
+        kind = rng.choices(["plain", "tolerant", "coded", "inspected"], [4, 3, 3, 1])[0]
+        if kind == "tolerant" and config.predicts == "categorical":
+            return ScoreRequest(number, images, labels, tuple(rng.choice([0, 1, 20]) for _ in images), client=client)
+        if kind == "inspected":
+            steps = range(config.first, config.bytes + 1, config.step_bytes)
+            first, stop = sorted(rng.sample(steps, 2))
+            inspected = StepRange(rng.randrange(config.layers), rng.randrange(config.heads), first, stop)
+            return ScoreRequest(number, images[:1], labels[:1], inspected=inspected, client=client)
+        return ScoreRequest(number, images, labels, coded=kind == "coded", client=client)
+
+    def _coded(self, number: int, client: str) -> GenerateRequest:
+        """Return a request to decode codes of pictures, or random bytes, which decode to something."""
+        rng, labels = self.rng, 1 + len(self.config.classes)
+        if rng.random() < 0.4:
+            length, count = rng.choice([1, 2, 5]), rng.randrange(1, 5)
+            codes = Codes(
+                tuple(rng.randbytes(rng.randrange(40)) for _ in range(0, count, length)), length, rng.random() < 0.5
+            )
+            return GenerateRequest(number, count, 0, codes=codes, client=client)
+        images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 6)))
+        classes = tuple(rng.randrange(labels) for _ in images)
+        encoder = Encoder(labels, rng.choice([1, 2, 3]))
+        plain = self._alone(ScoreRequest(0, images, coded=True))
+        labelled = self._alone(ScoreRequest(0, images, classes, coded=True))
+        for i, label in enumerate(classes):
+            encoder.add(plain[i][1], label, labelled[i][1])
+        self.decoded[number] = [*images]
+        return GenerateRequest(number, len(images), 0, codes=encoder.finish(), client=client)
+
+    def _shard(self, request: GenerateRequest) -> GenerateRequest:
+        """Return the request, or now and then some of its images."""
+        if self.rng.random() > 0.2 or request.n == 1:
+            return request
+        some = self.rng.sample(range(request.n), self.rng.randrange(1, request.n))
+        return request.shard(tuple(sorted(some)))
+
+    def _picture(self) -> np.ndarray:
+        rng, size = np.random.default_rng(self.rng.randrange(1 << 30)), self.config.bytes
+        kinds = (lambda: np.zeros(size), lambda: np.full(size, 255), lambda: rng.integers(0, 2, size) * 255)
+        return self.rng.choice([*kinds, lambda: rng.integers(0, 256, size)])().astype(np.uint8)
+
+    def _mask(self) -> bytes:
+        rng, pixels = self.rng, np.zeros(self.config.height * self.config.width, np.bool_)
+        match rng.randrange(5):
+            case 0:
+                pixels[: rng.randrange(self.config.height) * self.config.width] = True
+            case 1:
+                pixels[: rng.randrange(len(pixels))] = True
+            case 2:
+                pixels[:] = np.random.default_rng(rng.randrange(1 << 30)).random(len(pixels)) < 0.5
+            case 3:
+                pixels[:] = True
+                pixels[rng.randrange(len(pixels)) :: rng.randrange(2, 9)] = False
+            case 4:
+                pixels[rng.randrange(len(pixels)) :] = True
+        pixels[-1] &= not pixels.all()
+        return pixels.repeat(self.config.channels).tobytes()
+
+
+def kind_of(request: Request) -> str:
+    """Return the kind of a request, for people."""
+    if isinstance(request, ScoreRequest):
+        kinds = {"inspected": request.inspected, "coded score": request.coded, "tolerant": request.tolerances}
+        return next((kind for kind, asked in kinds.items() if asked), "score")
+    kinds = {"code": request.codes, "guided": request.is_guided, "particles": request.particles > 1}
+    return next((kind for kind, asked in kinds.items() if asked), "completion" if request.known else "painting")
+
+
+def _left_over(engine: Engine) -> list[str]:
+    """Return what an idle engine still holds, though no request needs it."""
+    scheduler, prefixes, tree = engine.scheduler, engine.admission.prefixes, engine.admission.tree
+    faults = []
+    if scheduler.is_busy.any() or len(scheduler.free) != scheduler.slots:
+        faults.append(f"{int(scheduler.is_busy.sum())} slots are busy, {len(scheduler.free)} free")
+    if prefixes.used or prefixes.held or len(prefixes.wanted):
+        faults.append(f"{prefixes.used} prefixes are left")
+    if tree is not None and tree.bytes != (held := sum(node.segments[label].bytes for node, label in tree.used)):
+        faults.append(f"the prefix tree counts {tree.bytes} bytes and holds {held}")
+    return faults
+
+
+def _equal(a: object, b: object) -> bool:
+    return a == b or (a != a and b != b)  # NaN is NaN
+
+
+def main() -> None:
+    """Run mixes until so many requests were compared; print the faults, then how many there were of each kind."""
+    options = argparse.ArgumentParser(description=main.__doc__)
+    options.add_argument("--requests", type=int, default=2000)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--backend", default="cpu")
+    given = options.parse_args()
+    torch.set_num_threads(1)
+    kinds: Counter[str] = Counter()
+    seed, faults = given.seed, 0
+    while kinds.total() < given.requests:
+        mix = Mix(seed, given.backend)
+        for fault in mix.run():
+            faults += 1
+            print(f"{mix}: {fault}", flush=True)
+        kinds += mix.kinds
+        seed += 1
+    print(f"{kinds.total()} requests in {seed - given.seed} mixes: {dict(kinds)}; {faults} faults")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
