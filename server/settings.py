@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from scanline.model import zoo
 from scanline.model.device import AUTO, BACKEND_HELP, BackendName
 from scanline.model.precision import DEFAULT, PRECISION_HELP, PrecisionName
-from scanline.server.process.logs import Format, Level
+from scanline.server.runtime.logs import Format, Level
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

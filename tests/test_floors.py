@@ -8,6 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "websockets", "httpx"}
+# The rooms of a floor, each of which imports only those before it; files beside them are rooms, too.
+SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
 NOT_IMPORTED = {"kernels": {"model", "server"} | WEB, "model": {"server"} | WEB, "server": set[str]()}
 
 
@@ -40,6 +42,21 @@ def files_importing(floor: str, packages: set[str]) -> list[str]:
 @pytest.mark.parametrize("floor", ["kernels", "model", "server"])
 def test_no_import_goes_upward_to_the_web_or_to_tests(floor: str) -> None:
     assert files_importing(floor, NOT_IMPORTED[floor] | {"tests", "benchmarks"}) == []
+
+
+@pytest.mark.parametrize(("floor", "order"), [("server", SERVER)])
+def test_the_rooms_of_a_floor_import_in_one_direction(floor: str, order: list[str]) -> None:
+    wrong = []
+    for path in sorted((ROOT / floor).rglob("*.py")):
+        room = path.relative_to(ROOT / floor).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        for name in imports(path):
+            within, _, rest = name.removeprefix("scanline.").partition(".")
+            other = rest.partition(".")[0]
+            if within == floor and other in order and order.index(other) > order.index(room):
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert wrong == []
 
 
 def test_the_tests_of_kernels_and_model_need_no_web_package() -> None:

@@ -38,10 +38,11 @@ from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions, run
-from scanline.server.process import logs, running
+from scanline.server.models.registry import served_models
+from scanline.server.process import running
 from scanline.server.process.listening import listen
-from scanline.server.process.registry import served_models
 from scanline.server.process.workers import supervisor
+from scanline.server.runtime import logs
 from scanline.server.settings import Settings
 
 SLOTS = 4096

@@ -210,9 +210,7 @@ class Admission:
                 break
             self._prepare(assignment, placed, failed)
 
-    def _prepare(
-        self, assignment: SlotAssignment, placed: dict[tuple[int, int], Placement], failed: set[int]
-    ) -> None:
+    def _prepare(self, assignment: SlotAssignment, placed: dict[tuple[int, int], Placement], failed: set[int]) -> None:
         """Add to `placed` an image that has its slots, unless its request has failed or fails with it."""
         if assignment.request not in failed:
             with _failing_alone(assignment.request, failed):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from scanline.server.process.file_watch import FileWatch
+from scanline.server.runtime.file_watch import FileWatch
 from scanline.server.settings import KEY, Settings
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -20,7 +20,7 @@ from scanline.server.api.jobs import numbered
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import DecodingRequest
 from scanline.server.engine.handle import EngineUnavailableError
-from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.models.registry import ModelRegistry, ServedModel
 
 MOST_IMAGES = 2**18  # of a file, of which some are decoded: the lengths of so many codes are read in less than a second
 

@@ -18,7 +18,7 @@ from scanline.server.api.jobs import scoring
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import CodesRequest
 from scanline.server.engine.job import CodesJob
-from scanline.server.process.registry import ServedModel
+from scanline.server.models.registry import ServedModel
 
 
 @dataclass(frozen=True)

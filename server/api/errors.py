@@ -24,9 +24,9 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.queue_limits import QueueFullError
-from scanline.server.process.lifecycle import DrainTimeoutError
-from scanline.server.process.registry import ModelFailedError, UnknownModelError
-from scanline.server.process.reload import ReloadError
+from scanline.server.models.registry import ModelFailedError, UnknownModelError
+from scanline.server.models.reload import ReloadError
+from scanline.server.runtime.lifecycle import DrainTimeoutError
 
 log = logging.getLogger("scanline.server")
 

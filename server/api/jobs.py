@@ -31,7 +31,7 @@ from scanline.server.api.payload.uploads import uploads
 from scanline.server.api.tracing import AnyJob, traced
 from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import Reservation
-from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.models.registry import ModelRegistry, ServedModel
 
 
 def image_count(fields: PaintFields, models: ModelRegistry) -> int:

@@ -18,9 +18,9 @@ from scanline.server.cluster.router import FewestImagesRouter, NearestRouter
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.worker.process import EngineOptions
-from scanline.server.process import logs
+from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
-from scanline.server.process.registry import served_models
+from scanline.server.runtime import logs
 
 INGRESS = "Ingress"
 METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing

@@ -19,8 +19,8 @@ from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.remote.over_ray import OtherModelError, Route
 from scanline.server.engine.remote.relay_job import RelayJob
 from scanline.server.engine.remote.status import EngineStatus
-from scanline.server.process import logs
-from scanline.server.process.registry import engine_options
+from scanline.server.models.registry import engine_options
+from scanline.server.runtime import logs
 
 INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress no longer counts, nor its images in flight
 SIGN_SECONDS = 5.0  # between two messages about a shard, at most

@@ -1,1 +1,1 @@
-"""Processes of a server: application, sockets, signals, logs, models, and the supervisor of several processes."""
+"""Processes of a server: application, sockets, and the supervisor of several processes."""

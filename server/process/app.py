@@ -13,7 +13,6 @@ from starlette.middleware import Middleware
 from scanline.model.extras import version
 from scanline.server.api import errors, openapi, tracing
 from scanline.server.api.api_keys import ApiKeys, api_keys
-from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware import origins
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.api.middleware.client import ClientMiddleware
@@ -29,12 +28,13 @@ from scanline.server.api.middleware.request_id import RequestIdMiddleware
 from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
 from scanline.server.api.routes import codes, health, images, likelihoods, metrics, models, onnx, page, steps, websocket
 from scanline.server.api.transport.budgets import Budgets
-from scanline.server.process.lifecycle import Lifecycle
-from scanline.server.process.memory import give_back_free_pages
-from scanline.server.process.registry import ModelRegistry
-from scanline.server.process.reload import ModelReloader, Reloader
+from scanline.server.models.registry import ModelRegistry
+from scanline.server.models.reload import ModelReloader, Reloader
 from scanline.server.process.workers.main_process import MainProcess
 from scanline.server.process.workers.merged_metrics import MergedMetrics
+from scanline.server.runtime.lifecycle import Lifecycle
+from scanline.server.runtime.loop_lag import LoopLag
+from scanline.server.runtime.memory import give_back_free_pages
 from scanline.server.settings import Settings
 
 if TYPE_CHECKING:

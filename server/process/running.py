@@ -21,14 +21,14 @@ from scanline.server.api.payload.uploads import max_message_bytes
 from scanline.server.api.tracing import tracer_provider
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
+from scanline.server.models.registry import ModelRegistry
 from scanline.server.process.app import build
-from scanline.server.process.lifecycle import Lifecycle
 from scanline.server.process.listening import Listening
-from scanline.server.process.memory import collect_rarely
-from scanline.server.process.registry import ModelRegistry
-from scanline.server.process.signals import handle_signals
 from scanline.server.process.tls import TlsCertificate
 from scanline.server.process.workers.main_process import MainProcess
+from scanline.server.runtime.lifecycle import Lifecycle
+from scanline.server.runtime.memory import collect_rarely
+from scanline.server.runtime.signals import handle_signals
 from scanline.server.settings import Settings
 
 CLOSING_SECONDS = 3  # for clients to receive what has been written to their connections

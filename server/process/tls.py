@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, NoReturn
 
-from scanline.server.process.file_watch import FileWatch
+from scanline.server.runtime.file_watch import FileWatch
 from scanline.server.settings import Settings
 
 

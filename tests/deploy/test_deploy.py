@@ -12,10 +12,10 @@ import yaml
 from starlette.testclient import TestClient
 
 from scanline.server.environment import check
+from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
-from scanline.server.process.lifecycle import ERROR_RESPONSE_SECONDS
-from scanline.server.process.registry import served_models
 from scanline.server.process.running import CLOSING_SECONDS
+from scanline.server.runtime.lifecycle import ERROR_RESPONSE_SECONDS
 from scanline.server.settings import Settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

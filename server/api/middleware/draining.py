@@ -10,7 +10,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.errors import RETRY_SOON, ApiError, from_exception, refuse
 from scanline.server.api.middleware.limits import discard_body
 from scanline.server.api.payload.sse import sse_event
-from scanline.server.process.lifecycle import DrainTimeoutError, Lifecycle
+from scanline.server.runtime.lifecycle import DrainTimeoutError, Lifecycle
 
 READ_ONLY_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CONNECTION_CLOSE = (b"connection", b"close")

@@ -17,7 +17,7 @@ from scanline.server.api.rate_limit import (
     units_of,
 )
 from scanline.server.api.transport.budgets import Budgets
-from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.runtime.lifecycle import Lifecycle
 
 WORK_PREFIX = "/v1/images/"
 OVERHEAD = "scanline.overhead"  # where a scope keeps its ClientOverhead

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from scanline.server.process.registry import ModelState
+from scanline.server.models.registry import ModelState
 
 
 class ImageData(BaseModel):

@@ -23,7 +23,7 @@ from scanline.server.api.payload import offload
 from scanline.server.api.payload.form_parser import Part, read_form, too_many_files
 from scanline.server.api.payload.json_object import JsonLimits, parse_object
 from scanline.server.api.payload.schemas import MaskFields, PictureFields, field_names
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
 
 Fields = TypeVar("Fields", bound=BaseModel)
 PICTURE_NAME = re.compile(r"images?(\[\d*\])?")  # as clients number or name a form's pictures

@@ -20,7 +20,7 @@ from scanline.server.api.payload.image_output import upload_fields, upload_heade
 from scanline.server.api.payload.response_schemas import CodesAnswer, ImageCode
 from scanline.server.api.payload.schemas import CodesRequest
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
 
 
 def router(models: ModelRegistry) -> APIRouter:

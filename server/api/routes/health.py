@@ -7,8 +7,8 @@ from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import Readiness
-from scanline.server.process.lifecycle import Lifecycle
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
+from scanline.server.runtime.lifecycle import Lifecycle
 
 
 def router(models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool) -> APIRouter:

@@ -27,7 +27,7 @@ from scanline.server.api.payload.response_schemas import Usage
 from scanline.server.api.payload.schemas import DecodingRequest, EditRequest, GenerationRequest, OutputFields
 from scanline.server.api.payload.sse import send_with_pings, sse_event
 from scanline.server.engine.job import Job
-from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.models.registry import ModelRegistry, ServedModel
 
 ERROR_EVENT_SECONDS = 5.0  # for a client to take an error event
 KINDS = {EditRequest: "image_edit", GenerationRequest: "image_generation", DecodingRequest: "image_decoding"}

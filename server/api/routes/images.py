@@ -34,7 +34,7 @@ from scanline.server.api.payload.schemas import (
 from scanline.server.api.payload.uploads import read_fields, read_json
 from scanline.server.api.routes.image_events import EventStream
 from scanline.server.engine.job import Job
-from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.models.registry import ModelRegistry, ServedModel
 
 FILMS = tuple(films.MEDIA_TYPES.values())
 PICTURES = tuple(dict.fromkeys(MEDIA_TYPES.values()))

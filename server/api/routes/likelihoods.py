@@ -40,7 +40,7 @@ from scanline.server.api.payload.response_schemas import (
 from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest
 from scanline.server.api.payload.uploads import read_fields
 from scanline.server.engine.job import Job, PendingJob, TotalsJob
-from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.models.registry import ModelRegistry, ServedModel
 
 
 def router(models: ModelRegistry) -> APIRouter:

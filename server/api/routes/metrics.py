@@ -21,13 +21,13 @@ from prometheus_client.registry import Collector
 from scanline.model.extras import version
 from scanline.model.sampling.stats.histogram import Histogram
 from scanline.server.api.api_keys import ApiKeys
-from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.engine.counters import ENDS, OPERATIONS, REFUSALS
 from scanline.server.engine.handle import EngineHandle
-from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.models.registry import ModelRegistry, ServedModel
+from scanline.server.runtime.loop_lag import LoopLag
 
 PREFIX = "scanline_"
 PAGE_SECONDS = 0.05  # from the beginning of one page, which takes 3 ms, to that of the next

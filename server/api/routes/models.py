@@ -6,8 +6,8 @@ from scanline.model.inputs import MAX_GUIDANCE
 from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import DefaultFields, ModelCard, ModelList
-from scanline.server.process.registry import ModelRegistry, ServedModel
-from scanline.server.process.reload import Reloader
+from scanline.server.models.registry import ModelRegistry, ServedModel
+from scanline.server.models.reload import Reloader
 
 
 def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRouter:

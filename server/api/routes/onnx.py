@@ -13,7 +13,7 @@ from scanline.server.api.onnx_export import ExportError, Exports
 from scanline.server.api.openapi import Responses, errors
 from scanline.server.api.payload.response_schemas import ErrorAnswer
 from scanline.server.engine.handle import EngineUnavailableError
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
 
 log = logging.getLogger("scanline.server")
 

@@ -10,7 +10,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import StateSnapshot
 from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.payload.schemas import PaintFields, StreamedGenerationRequest
-from scanline.server.process.registry import ServedModel
+from scanline.server.models.registry import ServedModel
 
 MAX_WATCHED_JOBS = 8  # per engine: snapshots are copied in the engine's loop, at every job's cost
 MAX_WATCHED_OF_CLIENT = 4

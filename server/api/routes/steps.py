@@ -28,7 +28,7 @@ from scanline.server.api.payload.schemas import StepsRequest
 from scanline.server.api.payload.uploads import read_fields
 from scanline.server.api.routes.state_snapshot import check_layer_and_head
 from scanline.server.engine.job import StepsJob
-from scanline.server.process.registry import ModelRegistry, ServedModel
+from scanline.server.models.registry import ModelRegistry, ServedModel
 
 
 def router(models: ModelRegistry) -> APIRouter:

@@ -20,8 +20,8 @@ from scanline.server.api.payload.schemas import PaintFields
 from scanline.server.api.rate_limit import BYTES_PER_UNIT, FrameThrottle, TokenBucket
 from scanline.server.api.routes.websocket_job import JobRunner
 from scanline.server.api.routes.websocket_messages import JobId, Sender, parse_job, parse_object, pop_id
-from scanline.server.process.lifecycle import Lifecycle
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
+from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
 
 MESSAGES_PER_TURN = 32  # messages that came together and are handled before the event loop runs anything else

@@ -22,8 +22,8 @@ from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
 from scanline.server.api.routes.websocket_messages import JobId, Sender
 from scanline.server.api.tracing import job_span
-from scanline.server.process.lifecycle import Lifecycle
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
+from scanline.server.runtime.lifecycle import Lifecycle
 
 log = logging.getLogger("scanline.requests")
 

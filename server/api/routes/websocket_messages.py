@@ -15,7 +15,7 @@ from scanline.server.api.middleware.overhead import ClientOverhead
 from scanline.server.api.payload import json_object
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, StreamedGenerationRequest
 from scanline.server.api.payload.uploads import check_names, from_json, json_limits, max_message_bytes
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
 
 JobId = int | str  # the client's own name of a job
 

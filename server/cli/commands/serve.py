@@ -52,13 +52,13 @@ async def _serve(given: dict[str, Any]) -> int:
     """Run the server until it is stopped and return its exit status."""
     from scanline.server.api.api_keys import api_keys
     from scanline.server.environment import check
-    from scanline.server.process import logs
+    from scanline.server.models.registry import served_models
     from scanline.server.process.listening import listen
-    from scanline.server.process.memory import give_back_freed_memory
-    from scanline.server.process.registry import served_models
     from scanline.server.process.running import run
     from scanline.server.process.tls import tls_certificate
     from scanline.server.process.workers import supervisor
+    from scanline.server.runtime import logs
+    from scanline.server.runtime.memory import give_back_freed_memory
 
     check(os.environ, given)
     give_back_freed_memory()

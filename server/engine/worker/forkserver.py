@@ -10,7 +10,7 @@ import signal
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
-from scanline.server.process.signals import HANDLED
+from scanline.server.runtime.signals import HANDLED
 
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
 PRELOADED = ["scanline.server.engine.worker.preloaded"]

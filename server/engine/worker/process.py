@@ -24,7 +24,7 @@ from scanline.model.sampling.known.prefixes import PER_SLOT
 from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
 from scanline.server.engine.local.model_copy import copy_weights
 from scanline.server.engine.worker.forkserver import CONTEXT, let_it_exit
-from scanline.server.process import child_process
+from scanline.server.runtime import child_process
 
 if TYPE_CHECKING:
     from scanline.model.sampling.engine import Engine

@@ -20,13 +20,14 @@ from prometheus_client.metrics_core import Metric
 
 from scanline.server.api.api_keys import ApiKeys
 from scanline.server.engine.remote.over_pipe import FindEngine, MainEnd, Statuses
-from scanline.server.process import child_process, running
+from scanline.server.process import running
 from scanline.server.process.listening import Listening
-from scanline.server.process.memory import give_back_freed_memory
-from scanline.server.process.signals import HANDLED, start_with_signals_blocked
 from scanline.server.process.tls import TlsCertificate
 from scanline.server.process.workers.main_process import MainProcess
 from scanline.server.process.workers.merged_metrics import counted
+from scanline.server.runtime import child_process
+from scanline.server.runtime.memory import give_back_freed_memory
+from scanline.server.runtime.signals import HANDLED, start_with_signals_blocked
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.server")

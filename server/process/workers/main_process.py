@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from scanline.server.engine.remote.over_pipe import ApiEnd, PipedEngine, Statuses
-from scanline.server.process.registry import ServedModel, model_registry, queue_limits, served_model
+from scanline.server.models.registry import ServedModel, model_registry, queue_limits, served_model
 from scanline.server.settings import Settings
 
 log = logging.getLogger("scanline.server")

@@ -16,16 +16,16 @@ from scanline.server.api.api_keys import ApiKeys
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.remote.over_pipe import Statuses
 from scanline.server.engine.remote.status import EngineStatus
-from scanline.server.process.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
+from scanline.server.models.registry import ModelRegistry, UnknownModelError
+from scanline.server.models.reload import ModelReloader, ReloadError
 from scanline.server.process.listening import Listening
-from scanline.server.process.memory import collect_rarely
-from scanline.server.process.registry import ModelRegistry, UnknownModelError
-from scanline.server.process.reload import ModelReloader, ReloadError
 from scanline.server.process.running import CLOSING_SECONDS
-from scanline.server.process.signals import handle_signals
 from scanline.server.process.tls import TlsCertificate
 from scanline.server.process.workers.api_process import ApiProcess, Method
 from scanline.server.process.workers.merged_metrics import counted
+from scanline.server.runtime.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
+from scanline.server.runtime.memory import collect_rarely
+from scanline.server.runtime.signals import handle_signals
 from scanline.server.settings import Settings
 
 REPORT_SECONDS = 0.25  # between two reports of the engines' state

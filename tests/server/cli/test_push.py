@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scanline.model.formats.checkpoint import save_model
-from scanline.server.process.registry import served_models
+from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support import small_models
 from tests.support.commands import done, refused, scanline

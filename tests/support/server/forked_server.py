@@ -25,8 +25,8 @@ from multiprocessing.connection import Connection, arbitrary_address
 from typing import Any
 
 from scanline.server.engine.worker.forkserver import CONTEXT, PRELOADED, start
-from scanline.server.process.child_process import PR_SET_PDEATHSIG
-from scanline.server.process.signals import HANDLED
+from scanline.server.runtime.child_process import PR_SET_PDEATHSIG
+from scanline.server.runtime.signals import HANDLED
 
 AVAILABLE = sys.platform == "linux" and sys.version_info < (3, 14)  # later fork servers ask for a key
 if AVAILABLE:

@@ -15,8 +15,8 @@ from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueUsage
 from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
-from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.waiting import wait_for
 

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
+from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
-from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.commands import refused
 from tests.support.server.error_answers import answer_of, assert_refused

@@ -19,7 +19,7 @@ from scanline.server.api.middleware.overhead import OverheadMiddleware
 from scanline.server.api.middleware.wrong_keys import FREE, MAX_ADDRESSES, MAX_DELAYED_OF_ONE, WrongKeyDelays
 from scanline.server.api.rate_limit import REFUSED_KEY_UNITS
 from scanline.server.api.transport.budgets import Budgets
-from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_error
 from tests.support.server.running_server import PATIENCE, Server, serve

@@ -31,8 +31,8 @@ from scanline.server.api.payload.answers import (
 from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Likelihood, LikelihoodsAnswer, Usage
 from scanline.server.engine.job import Job
+from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
-from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.loop_lag import assert_loop_is_free

@@ -16,8 +16,8 @@ from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
 from scanline.server.api.onnx_export import Exports
 from scanline.server.api.routes.onnx import _content_disposition
+from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
-from scanline.server.process.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.commands import done
 from tests.support.server.error_answers import assert_refused

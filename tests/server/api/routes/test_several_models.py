@@ -11,7 +11,7 @@ import pytest
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.offline import paint
-from scanline.server.process.registry import served_models
+from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.error_answers import ONE_SENTENCE
@@ -141,7 +141,7 @@ def test_models_share_the_machine(
     expected: Any,
 ) -> None:
     """Each has a share of the free memory, and threads."""
-    monkeypatch.setattr("scanline.server.process.registry.cores", lambda: cores)
+    monkeypatch.setattr("scanline.server.models.registry.cores", lambda: cores)
     copies = tuple(str(shutil.copytree(grey_directory, tmp_path / f"copy{index}")) for index in range(models))
     options = [model.engine.options for model in served_models(Settings(models=copies, **given)).all.values()]
     assert [(one.share, one.threads) for one in options] == expected

@@ -3,13 +3,13 @@
 import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from scanline.server.api.loop_lag import LoopLag
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.routes.metrics import OF_ENGINE, PREFIX, process_metrics
 from scanline.server.api.transport.budgets import Budgets
-from scanline.server.process.registry import ModelRegistry
+from scanline.server.models.registry import ModelRegistry
 from scanline.server.process.workers.api_process import part_of
 from scanline.server.process.workers.merged_metrics import LARGEST, MergedMetrics
+from scanline.server.runtime.loop_lag import LoopLag
 from scanline.server.settings import Settings
 
 

@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import NoReturn
 
-from scanline.server.process.lifecycle import Lifecycle
+from scanline.server.runtime.lifecycle import Lifecycle
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 HANDLED = (*STOPPING, signal.SIGHUP)

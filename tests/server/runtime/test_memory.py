@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import os, sys
-from scanline.server.process.memory import give_back_freed_memory
+from scanline.server.runtime.memory import give_back_freed_memory
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -28,7 +28,7 @@ print(resident() - before)
 
 SMALL_BLOCKS = """
 import asyncio, os, time
-from scanline.server.process.memory import give_back_free_pages, give_back_freed_memory
+from scanline.server.runtime.memory import give_back_free_pages, give_back_freed_memory
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -53,7 +53,7 @@ asyncio.run(main())
 
 GARBAGE = """
 import gc, weakref
-from scanline.server.process.memory import COLLECT_AFTER, collect_rarely
+from scanline.server.runtime.memory import COLLECT_AFTER, collect_rarely
 
 class Node:
     def __init__(self):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from scanline.server.engine.local.engine_client import EngineClient
-from scanline.server.process.registry import ModelRegistry, ServedModel, served_model
+from scanline.server.models.registry import ModelRegistry, ServedModel, served_model
 
 NOT_LOADABLE = (ValueError, OSError, RuntimeError)  # wrong files; no room on the disk, for a process or a thread
 RETIRE_SECONDS = 2.0  # in which requests begin that were given the old engine before the new one was ready

@@ -2,7 +2,7 @@
 
 import logging
 
-from scanline.server.process.logs import LINES, TRACEBACK_LINES, RateLimit
+from scanline.server.runtime.logs import LINES, TRACEBACK_LINES, RateLimit
 
 
 def line(level: int, message: str, *args: object, **extra: object) -> logging.LogRecord:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scanline.server.api.middleware.draining import DrainingMiddleware
-from scanline.server.process.lifecycle import DrainTimeoutError, Lifecycle
+from scanline.server.runtime.lifecycle import DrainTimeoutError, Lifecycle
 
 LONG = 3600.0  # seconds that no test waits
 
@@ -103,7 +103,7 @@ def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, l
 
 
 def test_a_body_that_does_not_arrive_is_no_unfinished_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.server.process.lifecycle.ARRIVAL_SECONDS", 0.0)
+    monkeypatch.setattr("scanline.server.runtime.lifecycle.ARRIVAL_SECONDS", 0.0)
 
     async def work(lifecycle: Lifecycle, arrives: bool) -> str:
         async with lifecycle.interruptible(is_arriving=True) as accept:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from scanline.server.api.loop_lag import PERIOD_SECONDS, LoopLag
+from scanline.server.runtime.loop_lag import PERIOD_SECONDS, LoopLag
 
 
 def measured(*holds: float) -> LoopLag:
@@ -36,7 +36,7 @@ def test_a_minute_later_a_lag_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     lag = measured(0.2)
     assert lag.recent_max >= 0.2 - PERIOD_SECONDS
     later = time.monotonic() + 61
-    monkeypatch.setattr("scanline.server.api.loop_lag.time.monotonic", lambda: later)
+    monkeypatch.setattr("scanline.server.runtime.loop_lag.time.monotonic", lambda: later)
     assert lag.recent_max == 0
 
 

@@ -20,8 +20,8 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import Ready
 from scanline.model.sampling.offline import paint
 from scanline.server.engine.local.engine_client import EngineClient
-from scanline.server.process.registry import served_models
-from scanline.server.process.reload import ModelReloader, ReloadError
+from scanline.server.models.registry import served_models
+from scanline.server.models.reload import ModelReloader, ReloadError
 from scanline.server.settings import Settings
 from tests.support import small_models
 from tests.support.engine.engines import with_deadline
@@ -224,7 +224,7 @@ def test_an_error_of_any_kind_leaves_the_next_reload_working_and_restarts_are_ne
 
 def test_an_engine_is_kept_while_other_processes_need_it(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RETIRE_SECONDS", "NEEDED_SECONDS"):
-        monkeypatch.setattr(f"scanline.server.process.reload.{name}", 0.0)
+        monkeypatch.setattr(f"scanline.server.models.reload.{name}", 0.0)
     monkeypatch.setattr(EngineClient, "close", AsyncMock())  # it was never started
 
     async def retire() -> None:

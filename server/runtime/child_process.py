@@ -14,7 +14,7 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 
-from scanline.server.process import logs
+from scanline.server.runtime import logs
 
 log = logging.getLogger("scanline.server")
 

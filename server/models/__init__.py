@@ -1,0 +1,1 @@
+"""The models that a server serves, each with its engine, and how they are reloaded."""
