@@ -24,7 +24,7 @@ from benchmarks.serving.load import Case, Suite, measure, offline_generator
 from benchmarks.serving.outcome import summary, table
 from benchmarks.serving.server import Server, raise_descriptor_limit, serve, wait_until_ready
 from scanline.model import zoo
-from scanline.model.bench.machine import print_json
+from scanline.model.machine import print_json
 from scanline.server.cluster import app
 
 PORT = 8123

@@ -27,10 +27,10 @@ from rich.console import Console
 from rich.table import Table
 
 from scanline.model import datasets, zoo
-from scanline.model.bench.machine import print_json
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.code_file import CodeFile, read
 from scanline.model.images.file_sizes import LOSSLESS, file_size
+from scanline.model.machine import print_json
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.coding import compress, decompress
 from scanline.model.sampling.generator import Generator

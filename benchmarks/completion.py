@@ -27,7 +27,6 @@ from scanline.model import datasets, zoo
 from scanline.model.atomic import write_atomically
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.slots import SlotPool
-from scanline.model.bench.machine import print_json
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.classifier import Classifier, classify
 from scanline.model.evaluation.classifier_cache import cached_classifier
@@ -35,6 +34,7 @@ from scanline.model.evaluation.comparison import LabelledData
 from scanline.model.evaluation.metrics import standard_error
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.images.contact_sheet import UNPAINTED, sheet
+from scanline.model.machine import print_json
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import limit_torch_threads
 from scanline.model.resources import threads as all_threads

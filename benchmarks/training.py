@@ -25,9 +25,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from scanline.model.bench.machine import print_json
 from scanline.model.bench.measure import durations, product_shapes, products_seconds, synchronize
 from scanline.model.config import ModelConfig
+from scanline.model.machine import print_json
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of

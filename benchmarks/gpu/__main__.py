@@ -24,7 +24,7 @@ from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.results import SCHEMA, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.worker import LEAST, LEAST_DRY, run_parts
-from scanline.model.bench.machine import facts
+from scanline.model.machine import facts
 
 
 def main(arguments: list[str] | None = None) -> int:

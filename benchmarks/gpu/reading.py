@@ -9,9 +9,10 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, make_generator, model
 from scanline.kernels.codec.coder import encode
 from scanline.model.bench.measure import durations, synchronize
+from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Codes, Finished, GenerateRequest, ImageSpec
+from scanline.model.sampling.messages import Finished, GenerateRequest, ImageSpec
 from scanline.model.sampling.offline import run
 
 LENGTHS = (1, 15, 16, 392)  # of known prefixes, in bytes, after a whole image, as warm-up may read: what clients send

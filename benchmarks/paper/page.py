@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.paper.results import Results
 from scanline.model.atomic import write_atomically
-from scanline.model.bench.machine import busy_warning
+from scanline.model.machine import busy_warning
 
 FILE = "paper.md"
 TITLES = {

@@ -1,7 +1,7 @@
 """What a part has measured: one JSON file per part, written after each point, so that a run that was killed resumes.
 
 A point is a dict of numbers under a key, such as "mnist/linear/images_per_second". Every point names the run that
-measured it, and every run the date, machine, versions and commit (scanline.model.bench.machine.facts), since a resumed
+measured it, and every run the date, machine, versions and commit (scanline.model.machine.facts), since a resumed
 file may hold points of several. Nothing in here knows what is measured; the page is made from these files alone.
 
     {"part": "scaling", "quick": false, "runs": [FACTS], "points": {KEY: {"run": 0, "seconds": 1.5, ...}}}
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from scanline.model.atomic import write_atomically
-from scanline.model.bench.machine import facts
+from scanline.model.machine import facts
 
 Point = dict[str, Any]
 

@@ -31,8 +31,8 @@ from benchmarks.scale.sleeping_replica import IMAGE_SECONDS, SleepingReplica
 from benchmarks.serving.client import GENERATIONS, NPY, HttpClient
 from benchmarks.serving.server import Server, children, processor_seconds, raise_descriptor_limit
 from scanline.model import zoo
-from scanline.model.bench.machine import print_json
 from scanline.model.formats.model_dir import load_config
+from scanline.model.machine import print_json
 from scanline.server.cluster import application
 
 PARTS = {  # by what a process is called; others are Ray's own of the node

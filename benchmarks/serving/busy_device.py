@@ -31,7 +31,7 @@ from benchmarks.serving import simulated_device
 from benchmarks.serving.client import GENERATIONS, JSON, NPY, PNG, HttpClient
 from benchmarks.serving.server import Server, free_port, processor_seconds, raise_descriptor_limit, wait_until_ready
 from benchmarks.serving.simulated_device import SimulatedBackend, SimulatedOptions
-from scanline.model.bench.machine import print_json
+from scanline.model.machine import print_json
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Stop
 from scanline.server.engine.local.engine_client import EngineClient

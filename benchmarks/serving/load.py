@@ -51,7 +51,7 @@ from benchmarks.serving.client import (
 from benchmarks.serving.outcome import Outcome, summary, table
 from benchmarks.serving.server import Server, raise_descriptor_limit, serve
 from scanline.model import zoo
-from scanline.model.bench.machine import print_json
+from scanline.model.machine import print_json
 from scanline.model.precision import DEFAULT, PRECISIONS
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.offline import loaded_engine, run

@@ -27,7 +27,7 @@ from rich.table import Table
 from benchmarks.serving.client import GENERATIONS, NPY
 from benchmarks.serving.server import Server, children, processor_seconds, serve
 from scanline.model import zoo
-from scanline.model.bench.machine import print_json
+from scanline.model.machine import print_json
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # as root in a container there is no sandbox, and shared memory may be too small

@@ -42,7 +42,7 @@ from benchmarks.serving.hostile_clients import Attacker
 from benchmarks.serving.server import ROOT, Server, Size, raise_descriptor_limit, serve, total
 from benchmarks.serving.users import Seen, Users
 from scanline.model import zoo
-from scanline.model.bench.machine import print_json
+from scanline.model.machine import print_json
 
 SEEDS = 6
 SOAK_IMAGES, HONEST_IMAGES = 6, 4  # of a request, at most

@@ -12,7 +12,6 @@ from scanline.model import zoo
 from scanline.model.bench import memory_over_position
 from scanline.model.bench.baselines import FastTransformers, SoftmaxCache, missing_library, too_large
 from scanline.model.bench.correctness import Reference, make_reference
-from scanline.model.bench.machine import facts
 from scanline.model.bench.measure import (
     Ceilings,
     Program,
@@ -24,6 +23,7 @@ from scanline.model.bench.measure import (
     one_image,
 )
 from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.machine import facts
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.training.presets import PRESETS

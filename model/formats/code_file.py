@@ -24,7 +24,6 @@ from scanline.kernels import LARGEST_IMAGE
 from scanline.kernels.codec.coder import TOTAL
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import Codes
 
 MAGIC = b"\x93scan\r\n"  # no text, and what changes the ends of lines changes it
 VERSION = 1
@@ -56,6 +55,20 @@ def images_a_code(bits: float) -> int:
 def label_width(labels: int) -> int:
     """Return how wide the interval of each of so many labels is: that of label l begins at l times as much."""
     return TOTAL // labels
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Codes of images: each of `length` of them, one after the other, the last one of those that are left."""
+
+    codes: tuple[bytes, ...]
+    length: int = 1
+    # Whether an image's code begins with its label, one of all, with none, equally likely; of each code if they differ.
+    labelled: bool | tuple[bool, ...] = False
+
+    def is_labelled(self, number: int) -> bool:
+        """Return whether the images of a code have labels."""
+        return self.labelled if isinstance(self.labelled, bool) else self.labelled[number]
 
 
 @dataclass(frozen=True)

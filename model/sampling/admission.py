@@ -15,11 +15,11 @@ from scanline.model.sampling.decoding import Decoding
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.known.prefixes import Prefixes
-from scanline.model.sampling.known.reading import Prefix
 from scanline.model.sampling.known.reads import Read, Reads
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, ImageSpec, Scheduled
 from scanline.model.sampling.particles import checks
 from scanline.model.sampling.prefix_tree import PrefixTree
+from scanline.model.sampling.reading import Prefix
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import MOST_STEPS

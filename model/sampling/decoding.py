@@ -12,8 +12,8 @@ import numpy as np
 from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.codec.reference import histogram_starts
 from scanline.model.config import ModelConfig
-from scanline.model.formats.code_file import label_width
-from scanline.model.sampling.messages import Codes, ImageSpec
+from scanline.model.formats.code_file import Codes, label_width
+from scanline.model.sampling.messages import ImageSpec
 
 
 class Decoding:

@@ -10,8 +10,7 @@ from itertools import chain
 import numpy as np
 
 from scanline.kernels.codec.coder import PRECISION, encode
-from scanline.model.formats.code_file import images_a_code, label_width
-from scanline.model.sampling.messages import Codes
+from scanline.model.formats.code_file import Codes, images_a_code, label_width
 
 MEASURED = 64  # images, whose bits say how many there are to a code
 

@@ -19,7 +19,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.admission import ActiveRequest, Admission
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.inspection import Inspection
+from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.known.reads import EndedRead, Read, Reads
 from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import (

@@ -23,9 +23,9 @@ from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.resources import one_torch_thread
 from scanline.model.sampling.digest import coding_digest, model_digest
-from scanline.model.sampling.known.inspection import Inspection
-from scanline.model.sampling.known.reading import Prefix, Reading
+from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.messages import ImageSpec, StepRange
+from scanline.model.sampling.reading import Prefix, Reading
 from scanline.model.state import State
 
 REPORTED_STEPS = 84  # between two reports of a reading: two tiles of the cpu kernel

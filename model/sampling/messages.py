@@ -12,6 +12,7 @@ import numpy as np
 
 from scanline.kernels.codec.coder import Decoder
 from scanline.model.class_names import drawn_label
+from scanline.model.formats.code_file import Codes
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
 
@@ -40,20 +41,6 @@ class ImageSpec:
         if self.mask is None:
             return 0
         return len(self.mask) if self.mask.all() else int(np.argmin(self.mask))
-
-
-@dataclass(frozen=True)
-class Codes:
-    """Codes of images: each of `length` of them, one after the other, the last one of those that are left."""
-
-    codes: tuple[bytes, ...]
-    length: int = 1
-    # Whether an image's code begins with its label, one of all, with none, equally likely; of each code if they differ.
-    labelled: bool | tuple[bool, ...] = False
-
-    def is_labelled(self, number: int) -> bool:
-        """Return whether the images of a code have labels."""
-        return self.labelled if isinstance(self.labelled, bool) else self.labelled[number]
 
 
 @dataclass(frozen=True)

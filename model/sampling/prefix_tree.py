@@ -19,8 +19,8 @@ import torch
 
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.config import ModelConfig
-from scanline.model.sampling.known.reading import Prefix
 from scanline.model.sampling.messages import ImageSpec
+from scanline.model.sampling.reading import Prefix
 from scanline.model.state import State
 
 MOST_BYTES = 64 << 20  # of states and parameters

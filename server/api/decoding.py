@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.formats.code_file import CodeFile, read
+from scanline.model.formats.code_file import CodeFile, Codes, read
 from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import Codes, GenerateRequest
+from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.api.jobs import numbered
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import DecodingRequest

@@ -11,9 +11,9 @@ from math import log2
 import numpy as np
 
 from scanline.kernels.codec.coder import PRECISION
-from scanline.model.formats.code_file import code_file
+from scanline.model.formats.code_file import Codes, code_file
 from scanline.model.sampling.encoding import Encoder
-from scanline.model.sampling.messages import Codes, ScoreRequest
+from scanline.model.sampling.messages import ScoreRequest
 from scanline.server.api.jobs import scoring
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import CodesRequest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scanline.model.sampling.turns import Turns
 
 if TYPE_CHECKING:
-    from scanline.model.sampling.known.reading import Prefix
+    from scanline.model.sampling.reading import Prefix
 
 PER_SLOT = 0.25  # prefixes for each slot; their memory counts where slots are chosen by memory
 AHEAD = 0.5  # of the room may be taken by prefixes that are read ahead

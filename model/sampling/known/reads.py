@@ -22,9 +22,9 @@ import numpy as np
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.inspection import INSPECTED_STEPS
-from scanline.model.sampling.known.reading import Reading
+from scanline.model.sampling.inspection import INSPECTED_STEPS
 from scanline.model.sampling.messages import StepRange
+from scanline.model.sampling.reading import Reading
 from scanline.model.sampling.stats.time_shares import TimeShares
 from scanline.model.sampling.turns import Turns
 

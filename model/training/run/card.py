@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from scanline.model.atomic import write_atomically
-from scanline.model.bench.machine import facts
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
 from scanline.model.likelihood.typicality import Typicality
+from scanline.model.machine import facts
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.redrawing import LEAST_RATE
 from scanline.model.training.run.curve import Row

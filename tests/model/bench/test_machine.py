@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scanline.model.bench import machine
+from scanline.model import machine
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scanline.model.formats.code_file import MAGIC, PIXELS_A_BYTE, CodeFile, code_file, images_a_code, read
+from scanline.model.formats.code_file import MAGIC, PIXELS_A_BYTE, CodeFile, Codes, code_file, images_a_code, read
 from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import Codes
 
 SHAPE = (2, 3, 1)
 CODING = "00112233445566778899aabbccddeeff"

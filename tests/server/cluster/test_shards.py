@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scanline.model.formats.code_file import Codes
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import (
-    Codes,
     Event,
     Failed,
     Finished,

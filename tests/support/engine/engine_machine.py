@@ -17,13 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
+from scanline.model.formats.code_file import Codes
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.known.reads import PASS_SECONDS
 from scanline.model.sampling.messages import (
     Cancel,
-    Codes,
     Failed,
     Finished,
     GenerateRequest,

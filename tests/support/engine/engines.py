@@ -13,8 +13,8 @@ import numpy as np
 
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.reading import Prefix, Reading
 from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
+from scanline.model.sampling.reading import Prefix, Reading
 from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits

@@ -23,13 +23,13 @@ import numpy as np
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model.formats.code_file import Codes
 from scanline.model.sampling import prefix_tree
 from scanline.model.sampling.encoding import Encoder
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import (
     Cancel,
-    Codes,
     Event,
     Failed,
     Finished,

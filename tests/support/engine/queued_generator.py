@@ -10,8 +10,8 @@ from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.reading import Prefix, Reading
 from scanline.model.sampling.messages import ImageSpec
+from scanline.model.sampling.reading import Prefix, Reading
 
 Result = TypeVar("Result")
 

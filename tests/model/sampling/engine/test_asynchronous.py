@@ -9,8 +9,8 @@ from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.known.reading import Reading
 from scanline.model.sampling.messages import GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.reading import Reading
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator

@@ -7,8 +7,8 @@ import pytest
 
 from scanline.kernels.codec.coder import encode
 from scanline.model.config import ModelConfig
-from scanline.model.formats.code_file import label_width
-from scanline.model.sampling.messages import Codes, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
+from scanline.model.formats.code_file import Codes, label_width
+from scanline.model.sampling.messages import Finished, GenerateRequest, Pixels, Scored, ScoreRequest
 from scanline.model.sampling.offline import loaded_engine, run
 from tests.support import small_models
 from tests.support.small_models import CLASSES, CORE, VARIANTS

@@ -15,9 +15,9 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator, ImageSpec
-from scanline.model.sampling.known.reading import Prefix
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.offline import paint
+from scanline.model.sampling.reading import Prefix
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 

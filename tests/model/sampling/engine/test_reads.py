@@ -13,9 +13,9 @@ from scanline.model.backends.pending import Pending
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.reading import Reading
 from scanline.model.sampling.known.reads import CHUNK_STEPS, PASS_SECONDS, SHARE, Read, Reads
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
+from scanline.model.sampling.reading import Reading
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle

@@ -4,7 +4,8 @@ from collections import Counter, deque
 
 import pytest
 
-from scanline.model.sampling.messages import Codes, GenerateRequest
+from scanline.model.formats.code_file import Codes
+from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.engine.job import PendingJob
 from scanline.server.engine.remote.fair_queue import FairQueue, ShardedJob
 

@@ -9,8 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.formats.code_file import MEDIA_TYPE, CodeFile, read
-from scanline.model.sampling.messages import Codes
+from scanline.model.formats.code_file import MEDIA_TYPE, CodeFile, Codes, read
 from tests.support.pictures import decode, encode, noise, painted, text
 from tests.support.server.error_answers import assert_error, assert_refused
 from tests.support.server.sse_reader import images, named, post_for_events

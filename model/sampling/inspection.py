@@ -13,8 +13,8 @@ import torch
 from scanline.kernels.step.reference import recurrent_step
 from scanline.model.network.attention_cost import attention_cost
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.known.reading import Reading
 from scanline.model.sampling.messages import StepNumbers, StepRange
+from scanline.model.sampling.reading import Reading
 
 INSPECTED_STEPS = 42  # run at once: some milliseconds on one core
 
