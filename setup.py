@@ -13,13 +13,15 @@ import sys
 from glob import glob
 from pathlib import Path
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
-from setuptools.command.build_py import build_py
 from setuptools.errors import CompileError
 
-BINDINGS = Path("kernels/cpu/bindings.py").read_text()
+if Path("scanline/kernels").is_file():  # as git writes links where they are not to be had
+    sys.exit("scanline/kernels, model and server must be links; clone with `git clone -c core.symlinks=true`.")
+KERNEL = "scanline/kernels/cpu"
+BINDINGS = Path(KERNEL, "bindings.py").read_text()
 ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
 LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other
 
@@ -33,7 +35,7 @@ FLAGS = [
     "-fno-math-errno",
     "-fvisibility=hidden",
     "-g0",
-    "-Ikernels/cpu",
+    f"-I{KERNEL}",
 ]
 FLAGS += os.environ.get("SCANLINE_CXXFLAGS", "").split()  # of a sanitizer, for one
 FLAGS += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]  # of gcc 12's own intrinsics
@@ -91,14 +93,6 @@ class BuildLibrary(build_ext):
         )
 
 
-class Modules(build_py):
-    """All but this file, which lies in the folder of the package."""
-
-    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
-        found = super().find_package_modules(package, package_dir)
-        return [each for each in found if each[:2] != ("scanline", "setup")]
-
-
 class Wheel(bdist_wheel):
     """py3-none-<platform> with the library in it, py3-none-any without."""
 
@@ -114,17 +108,14 @@ class Wheel(bdist_wheel):
         return "py3", "none", "any" if self.root_is_pure else super().get_tag()[2]
 
 
-FOLDERS = ["kernels*", "model*", "server*"]
-
 setup(
-    packages=["scanline", *(f"scanline.{name}" for name in find_packages(include=FOLDERS, exclude=["server.web*"]))],
     ext_modules=[
         Extension(
             "scanline.kernels.cpu._step",
-            ["kernels/cpu/runner.cpp", "kernels/cpu/dispatch.cpp"],
-            depends=sorted(glob("kernels/cpu/**/*.h", recursive=True)),
+            [f"{KERNEL}/runner.cpp", f"{KERNEL}/dispatch.cpp"],
+            depends=sorted(glob(f"{KERNEL}/**/*.h", recursive=True)),
             optional=True,
         )
     ],
-    cmdclass={"build_ext": BuildLibrary, "build_py": Modules, "bdist_wheel": Wheel},
+    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": Wheel},
 )

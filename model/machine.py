@@ -110,17 +110,17 @@ def _others_share() -> float | None:
 def _commit() -> str | None:
     """Return the commit that is checked out, with `-dirty` if tracked files differ; None outside a clone of Scanline.
 
-    The package's folder is a clone only if it is the top level of its repository: an installed package may lie inside
-    another repository, as in a project's .venv.
+    The folder of the package's folder is a clone only if it is the top level of its repository: an installed package
+    may lie inside another repository, as in a project's .venv.
     """
-    package = Path(scanline.__file__).parent
+    clone = Path(scanline.__file__).parents[1]
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(package), *arguments]
+        command = ["git", "-C", str(clone), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        if not Path(git("rev-parse", "--show-toplevel")).samefile(package):
+        if not Path(git("rev-parse", "--show-toplevel")).samefile(clone):
             return None
         return git("describe", "--always", "--dirty", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):

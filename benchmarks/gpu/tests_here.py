@@ -45,7 +45,7 @@ def _run(file: str) -> list[Finding]:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", file]
         if find_spec("xdist"):
             command += ["-n0"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".mypy_path"), *sys.path])}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
         try:
             result = subprocess.run(
                 command, cwd=ROOT, env=environment, timeout=LIMIT, capture_output=True, text=True, check=False

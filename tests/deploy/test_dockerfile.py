@@ -80,7 +80,14 @@ def test_every_file_of_the_package_is_in_the_build_context(folder: str) -> None:
 
 
 def test_of_other_files_only_those_at_the_root_are_in_the_build_context() -> None:
-    needed = ["__init__.py", "py.typed", "pyproject.toml", "setup.py", PROJECT["readme"], *PROJECT["license-files"]]
+    needed = [
+        "scanline/__init__.py",
+        "scanline/py.typed",
+        "pyproject.toml",
+        "setup.py",
+        PROJECT["readme"],
+        *PROJECT["license-files"],
+    ]
     assert all((ROOT / path).is_file() for path in needed)
     assert [path for path in needed if not in_build_context(path)] == []
     others = ["tests/conftest.py", ".git/HEAD", "server/web/node_modules/a/b.js", "kernels/cpu/_step.so"]

@@ -22,7 +22,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def commit_of_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
-    monkeypatch.setattr(machine, "scanline", SimpleNamespace(__file__=str(folder / "__init__.py")))
+    monkeypatch.setattr(machine, "scanline", SimpleNamespace(__file__=str(folder / "scanline" / "__init__.py")))
     return machine.facts()["commit"]
 
 
