@@ -83,6 +83,7 @@ def _run_jobs(options: argparse.Namespace) -> int:
 def launch_all(model: Transformer) -> None:
     """Make every kind of launch that serving a model makes."""
     from scanline.model.backends.cuda import CudaBackend
+    from scanline.model.backends.prefill_batch import PrefillBatch
     from scanline.model.backends.slots import SlotPool
 
     config = model.config
@@ -97,7 +98,7 @@ def launch_all(model: Transformer) -> None:
         for in_one_launch in (True, False):
             backend.reader.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype)
-            backend.read(images, state, np.array([stop]))
+            backend.read(PrefillBatch.of(images, state, np.array([stop])))
         backend.put_codes(pool, np.arange(1), [Decoder(b"")])
         backend.advance(pool, np.arange(1), 1)
         backend.close()

@@ -22,12 +22,12 @@ from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched, SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from scanline.model.state import State
 from scanline.server.engine.worker.process import EngineOptions
 
 STEP_SECONDS = {1: 205e-6, 64: 205e-6, 1024: 380e-6, 4096: 870e-6, 10_000: 2500e-6}  # by images in flight
@@ -105,23 +105,15 @@ class SimulatedBackend(Backend):
     def choose(self, pool: SlotPool, groups: Groups) -> None:
         """Do nothing, as `resample`."""
 
-    def start_read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stops: np.ndarray,
-        labels: torch.Tensor,
-        tolerances: np.ndarray,
-        start: int,
-        intervals: torch.Tensor | None = None,
-    ) -> Pending[tuple[float, np.ndarray]]:
-        rows = int((stops - start).clip(0).sum())
+    def start_read(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:
+        assert batch.start is not None
+        rows = int((batch.stops - batch.start).clip(0).sum())
         passes = -(-rows // READ_ROWS)
         self.clock.spend(passes * READ_LAUNCH_SECONDS)
         seconds = passes * READ_SECONDS + rows * READ_ROW_SECONDS
-        state.position.copy_(torch.from_numpy(stops))
-        bits = np.zeros((len(images), int(stops.max())))
-        bits[:, start:] = 1
+        batch.state.position.copy_(torch.from_numpy(batch.stops))
+        bits = np.zeros((len(batch.images), int(batch.stops.max())))
+        bits[:, batch.start :] = 1
         return self._pending(self._work(seconds), (seconds, bits))
 
     def _work(self, seconds: float) -> float:

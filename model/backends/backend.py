@@ -10,8 +10,8 @@ from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending, to_host
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched, SlotPool
-from scanline.model.state import State
 
 
 class Backend:
@@ -39,43 +39,18 @@ class Backend:
         """
         raise NotImplementedError
 
-    def read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stops: np.ndarray,
-        labels: torch.Tensor | None = None,
-        tolerances: np.ndarray | None = None,
-        start: int | None = None,
-        intervals: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Run known bytes of images [B, N] uint8, those of image i from the state's position to stops[i] - 1.
+    def read(self, batch: PrefillBatch) -> torch.Tensor:
+        """Run the known bytes of a batch; its `state` is moved to `stops` IN PLACE.
 
-        `stops` [B] int64: an image whose position is its stop already is left as it is; the positions of all others
-        are the same. labels: [B] int64 on the images' device, all 0 by default. tolerances: [B] int64, of a model that
-        predicts categorical distributions: a byte costs what it and those that differ no more cost together; by
-        default 0. start: the position of the images that are not at their stop, where the caller knows it: a GPU then
-        need not be waited for. intervals [B, max(stops), 2] int32 on the images' device, IN PLACE: of each byte that is
-        run, where its interval starts and how wide it is (kernels/codec), by the parameters that `advance` would
-        compute. Return bits [B, max(stops)] float64: of each byte that was run its cost, elsewhere 0. `state` is moved
-        to `stops` IN PLACE.
+        Return bits [B, max(stops)] float64 on the batch's device: of each byte that was run its cost, elsewhere 0.
         """
         raise NotImplementedError
 
-    def start_read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stops: np.ndarray,
-        labels: torch.Tensor,
-        tolerances: np.ndarray,
-        start: int,
-        intervals: torch.Tensor | None = None,
-    ) -> Pending[tuple[float, np.ndarray]]:
+    def start_read(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:
         """Start `read`; return the device's seconds and the bits, on the host. A GPU is waited for by nothing here,
-        but for the images with a tolerance."""
-        clock = DeviceClock(images.device)
-        bits = to_host(self.read(images, state, stops, labels, tolerances, start, intervals))
+        where the batch has its `start`, but for the images with a tolerance."""
+        clock = DeviceClock(batch.images.device)
+        bits = to_host(self.read(batch))
         seconds = clock.stop()
         return Pending(lambda: (seconds.wait(), bits.wait().numpy()))
 

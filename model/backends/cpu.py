@@ -14,12 +14,12 @@ from scanline.model.backends import particles
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput
 from scanline.model.precision import DEFAULT, PRECISIONS, Precision
-from scanline.model.state import State
 
 # The arrays that the kernel takes to paint and to copy slots, besides their states and positions.
 PAINTED = (
@@ -75,93 +75,54 @@ class CpuBackend(Backend):
         """See Backend.resample."""
         particles.resample(pool, groups, self._copy)
 
-    def read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stops: np.ndarray,
-        labels: torch.Tensor | None = None,
-        tolerances: np.ndarray | None = None,
-        start: int | None = None,
-        intervals: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def read(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
         the same byte are read together."""
-        bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64)
-        labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
-        tolerances = np.zeros(len(images), np.int64) if tolerances is None else tolerances
-        starts = state.position.numpy()
+        stops, starts = batch.stops, batch.state.position.numpy()
+        bits = torch.zeros(len(stops), int(stops.max()), dtype=torch.float64)
         if bad := stops[stops < starts].tolist():
-            raise ValueError(f"cannot run bytes {starts.max()} to {bad[0]} of images of {images.shape[1]} bytes")
-        for stop in np.unique(stops[starts < stops]):
+            raise ValueError(_cannot_run(starts.max(), bad[0], batch))
+        for stop in np.unique(stops[starts < stops]).tolist():
             rows = np.flatnonzero((stops == stop) & (starts < stop))
-            start = int(starts[rows[0]])
+            start = int(starts[rows[0]])  # now: reading moves the positions
             # In nearly all cases all images end together: nothing is copied.
-            if len(rows) == len(images):
-                bits[:, start:] = self._read_within(images, state, int(stop), labels, tolerances, intervals)
+            if len(rows) == len(stops):
+                bits[:, start:] = self._read_together(batch)
                 break
-            chosen = torch.from_numpy(rows)
-            part = state.chosen(chosen)
-            own = None if intervals is None else intervals[chosen]
-            bits[chosen, start:stop] = self._read_within(
-                images[chosen], part, int(stop), labels[chosen], tolerances[rows], own
-            )
-            if intervals is not None and own is not None:
-                intervals[chosen] = own
-            state.put(chosen, part)
+            part, chosen = batch.chosen(rows), torch.from_numpy(rows)
+            bits[chosen, start:stop] = self._read_together(part)
+            batch.state.put(chosen, part.state)
+            if batch.intervals is not None and part.intervals is not None:
+                batch.intervals[chosen] = part.intervals
         return bits
 
-    def read_parameters(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stop: int,
-        labels: torch.Tensor | None = None,
-        intervals: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return bits [B, stop - start] as `read` does, and the distributions' parameters [B, n, P] of the n steps."""
-        steps = (stop - int(state.position[0])) // self.config.step_bytes
-        parameters = torch.empty(len(images), max(0, steps), self.parameters)
-        labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
-        return self._read(images, state, stop, parameters, labels, intervals), parameters
+    def read_parameters(self, batch: PrefillBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return bits [B, stop - start] of images that all end at one byte, and the distributions' parameters
+        [B, n, P] of the n steps."""
+        steps = (int(batch.stops[0]) - int(batch.state.position[0])) // self.config.step_bytes
+        parameters = torch.empty(len(batch.images), max(0, steps), self.parameters)
+        return self._read_together(batch, parameters), parameters
 
-    def _read_within(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stop: int,
-        labels: torch.Tensor,
-        tolerances: np.ndarray,
-        intervals: torch.Tensor | None,
-    ) -> torch.Tensor:
-        """Return bits [B, stop - start], those of images with a tolerance from the distributions' parameters."""
-        if not tolerances.any():
-            return self._read(images, state, stop, None, labels, intervals)
-        start, wide = int(state.position[0]), np.flatnonzero(tolerances)
-        bits, parameters = self.read_parameters(images, state, stop, labels, intervals)
-        values = images[wide, start:stop].numpy()
-        bits[wide] = torch.from_numpy(range_bits(parameters[wide].numpy(), values, tolerances[wide]))
-        return bits
-
-    def _read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stop: int,
-        parameters: torch.Tensor | None,
-        labels: torch.Tensor,
-        intervals: torch.Tensor | None,
-    ) -> torch.Tensor:
-        start, length, size = int(state.position[0]), self.config.bytes, self.config.step_bytes
+    def _read_together(self, batch: PrefillBatch, parameters: torch.Tensor | None = None) -> torch.Tensor:
+        """Return bits [B, stop - start] of images that all end at one byte, and write their `parameters` [B, n, P],
+        from which the bits of those with a tolerance are computed."""
+        wide = np.flatnonzero(batch.tolerances)
+        if len(wide) and parameters is None:
+            return self.read_parameters(batch)[0]
+        start, stop, size = int(batch.state.position[0]), int(batch.stops[0]), self.config.step_bytes
         whole = start % size == stop % size == 0
-        if images.shape[1] != length or not start < stop <= length or not whole:  # beyond them lies other memory
-            raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
-        bits = torch.empty(len(images), stop - start, dtype=torch.float64)
-        arrays = {**vars(state), "images": images.contiguous()}
-        read = None if intervals is None else torch.empty(*bits.shape, 2, dtype=torch.int32)
-        self.network.read(arrays | {"label": labels}, start, stop, bits, parameters, read)
-        if intervals is not None and read is not None:
-            intervals[:, start:stop] = read
+        length = batch.images.shape[1]
+        if length != self.config.bytes or not start < stop <= length or not whole:  # beyond them lies other memory
+            raise ValueError(_cannot_run(start, stop, batch))
+        bits = torch.empty(len(batch.images), stop - start, dtype=torch.float64)
+        intervals = None if batch.intervals is None else torch.empty(*bits.shape, 2, dtype=torch.int32)
+        arrays = {**vars(batch.state), "images": batch.images.contiguous(), "label": batch.labels}
+        self.network.read(arrays, start, stop, bits, parameters, intervals)
+        if batch.intervals is not None and intervals is not None:
+            batch.intervals[:, start:stop] = intervals
+        if len(wide) and parameters is not None:
+            values = batch.images[wide, start:stop].numpy()
+            bits[wide] = torch.from_numpy(range_bits(parameters[wide].numpy(), values, batch.tolerances[wide]))
         return bits
 
     def _copy(self, pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -171,6 +132,10 @@ class CpuBackend(Backend):
     def close(self) -> None:
         """Free threads and weights."""
         self.network.close()
+
+
+def _cannot_run(start: int, stop: int, batch: PrefillBatch) -> str:
+    return f"cannot run bytes {start} to {stop} of images of {batch.images.shape[1]} bytes"
 
 
 @resources.one_torch_thread()

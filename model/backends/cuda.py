@@ -27,6 +27,7 @@ from scanline.model.backends.cuda_read import KernelReader
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
@@ -122,7 +123,7 @@ class CudaBackend(Backend):
         state = State.zeros(self.config, count, self.device, self.state_dtype)
         images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
         intervals = torch.zeros(count, stop, 2, dtype=torch.int32, device=self.device)
-        self.read(images, state, np.full(count, stop), intervals=intervals)
+        self.read(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
         itself = torch.zeros(1, dtype=torch.int64, device=self.device)
         copy_particles(pool, itself, itself)  # copies nothing, but is compiled
         draw_uniforms(itself, itself, itself)
@@ -170,18 +171,9 @@ class CudaBackend(Backend):
         particles.choose(pool, groups, draw_uniforms)
 
     @torch.inference_mode()
-    def read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stops: np.ndarray,
-        labels: torch.Tensor | None = None,
-        tolerances: np.ndarray | None = None,
-        start: int | None = None,
-        intervals: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def read(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.read, with the bits of `advance`."""
-        return self.reader.read(images, state, stops, labels, tolerances, start, intervals)
+        return self.reader.read(batch)
 
     def close(self) -> None:
         self.pool, self.graphs = None, {}

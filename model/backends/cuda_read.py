@@ -18,6 +18,7 @@ from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.pending import to_device
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import DECODER, WEIGHING, SlotPool
 from scanline.model.state import NUMBERS, State
 
@@ -40,40 +41,30 @@ class KernelReader:
         self.intervals = torch.zeros(rows, size, 2, dtype=torch.int32, device=self.device)
         self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
 
-    def read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stops: np.ndarray,
-        labels: torch.Tensor | None = None,
-        tolerances: np.ndarray | None = None,
-        start: int | None = None,
-        intervals: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def read(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.read."""
-        count, size = len(images), self.config.step_bytes
-        until = to_device(stops, self.device)
-        labels = torch.zeros_like(until) if labels is None else labels
-        tolerances = np.zeros(count, np.int64) if tolerances is None else tolerances
-        end = int(stops.max())
+        state, count, size = batch.state, len(batch.images), self.config.step_bytes
+        start, end, until = batch.start, int(batch.stops.max()), to_device(batch.stops, self.device)
         if start is None:
             positions = state.position.cpu().numpy()
-            start = int(min(positions[positions < stops], default=end))
-        whole = size == 1 or not (start % size or (stops % size).any())
-        if images.shape[1] != self.config.bytes or end > images.shape[1] or not whole:
-            raise ValueError(f"cannot run bytes {start} to {end} of images of {images.shape[1]} bytes")
+            start = int(min(positions[positions < batch.stops], default=end))
+        whole = size == 1 or not (start % size or (batch.stops % size).any())
+        if batch.images.shape[1] != self.config.bytes or end > batch.images.shape[1] or not whole:
+            raise ValueError(f"cannot run bytes {start} to {end} of images of {batch.images.shape[1]} bytes")
         bits = torch.zeros(count, end, dtype=torch.float64, device=self.device)
         for first in range(0, count, self.images):
             some = slice(first, min(count, first + self.images))
             part = state.part(some.start, some.stop)
             # copies, if there are more images
             own = State(part.s.contiguous(), part.z.contiguous(), part.position, part.recent.contiguous())
+            images, labels, tolerances = batch.images[some].contiguous(), batch.labels[some], batch.tolerances[some]
             reach = size * (len(self.row) // len(part.position))
             for begin in range(start, end, reach):
                 chunk = bits[some, begin : begin + reach]
+                intervals = batch.intervals
                 read = None if intervals is None else intervals[some, begin : begin + chunk.shape[1]]
-                self._read_chunk(images[some].contiguous(), own, until[some], labels[some], begin, chunk, read)
-                self._widen(images[some], own, until[some], tolerances[some], begin, chunk)
+                self._read_chunk(images, own, until[some], labels, begin, chunk, read)
+                self._widen(images, own, until[some], tolerances, begin, chunk)
             if count > self.images:
                 for name in NUMBERS:
                     getattr(part, name).copy_(getattr(own, name))
@@ -191,7 +182,6 @@ class KernelReader:
 
 def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     """Return slots whose images are one step of known bytes, without states."""
-    nothing = torch.zeros(0, count, device=device)
     numbers = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)]
     nothing = torch.zeros(0, count, device=device)
     return SlotPool(

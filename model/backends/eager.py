@@ -19,6 +19,7 @@ from scanline.kernels.codec.reference import intervals as law_intervals
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import DECODER, SlotPool
 from scanline.model.device import AMPERE
 from scanline.model.network.transformer import Transformer
@@ -60,40 +61,33 @@ class EagerBackend(Backend):
         state.put(paused, kept)
         return clock.stop()
 
-    def read(
-        self,
-        images: torch.Tensor,
-        state: State,
-        stops: np.ndarray,
-        labels: torch.Tensor | None = None,
-        tolerances: np.ndarray | None = None,
-        start: int | None = None,
-        intervals: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+    def read(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.read, through the parallel view, one image at a time; for intervals step by step, since the
         parallel view rounds differently."""
-        bits = torch.zeros(len(images), int(stops.max()), dtype=torch.float64, device=images.device)
+        images = batch.images
+        bits = torch.zeros(len(images), int(batch.stops.max()), dtype=torch.float64, device=images.device)
         with torch.inference_mode(), _repeatable():
-            for i, stop in enumerate(stops.tolist()):
-                image, start = images[i : i + 1], int(state.position[i])
-                if start < stop:
-                    label = None if labels is None else labels[i : i + 1]
-                    if intervals is None:
-                        parameters = self.model.parallel(image, state.part(i, i + 1), stop, label)
-                    else:
-                        parameters = self._stepped(image, state.part(i, i + 1), stop, label)
-                        steps = image[:, start:stop].unflatten(1, (-1, self.model.config.step_bytes))
-                        coded = law_intervals(self.model.distribution, parameters, steps)
-                        intervals[i, start:stop] = coded.flatten(1, 2)[0]
-                    if tolerances is not None and tolerances[i]:
-                        values = image[:, start:stop].cpu().numpy()
-                        found = range_bits(parameters.cpu().numpy(), values, tolerances[i : i + 1])
-                        bits[i, start:stop] = torch.from_numpy(found[0])
-                    else:
-                        bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
+            for i, stop in enumerate(batch.stops.tolist()):
+                image, start = images[i : i + 1], int(batch.state.position[i])
+                if start >= stop:
+                    continue
+                state, label = batch.state.part(i, i + 1), batch.labels[i : i + 1]
+                if batch.intervals is None:
+                    parameters = self.model.parallel(image, state, stop, label)
+                else:
+                    parameters = self._stepped(image, state, stop, label)
+                    steps = image[:, start:stop].unflatten(1, (-1, self.model.config.step_bytes))
+                    coded = law_intervals(self.model.distribution, parameters, steps)
+                    batch.intervals[i, start:stop] = coded.flatten(1, 2)[0]
+                if batch.tolerances[i]:
+                    values = image[:, start:stop].cpu().numpy()
+                    found = range_bits(parameters.cpu().numpy(), values, batch.tolerances[i : i + 1])
+                    bits[i, start:stop] = torch.from_numpy(found[0])
+                else:
+                    bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
         return bits
 
-    def _stepped(self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor | None) -> torch.Tensor:
+    def _stepped(self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor) -> torch.Tensor:
         """Return the parameters [1, n, P] of one image's steps up to `stop`, as `advance` computes them: in a tile."""
         config, device = self.model.config, self.model.device
         tile = State.zeros(config, self.rows, device)
@@ -101,7 +95,7 @@ class EagerBackend(Backend):
         images = torch.zeros(self.rows, config.bytes, dtype=torch.uint8, device=device)
         images[0] = image[0]
         labels = torch.zeros(self.rows, dtype=torch.int64, device=device)
-        labels[0] = 0 if label is None else label[0]
+        labels[0] = label[0]
         steps = (stop - int(state.position[0])) // config.step_bytes
         parameters = torch.stack([self.model.step(images, tile, labels)[0] for _ in range(steps)])
         state.put(first, tile.chosen(first))

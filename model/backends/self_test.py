@@ -20,6 +20,7 @@ from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import ARRAYS, WEIGHING, SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import NUMBERS, State
@@ -160,7 +161,8 @@ class _Images:
         read = State.zeros(self.config, count, device, backend.state_dtype)
         stops = np.full(count, self.stop)
         labels = self.label(index).to(device)
-        costs = backend.read(outcome.images.to(device), read, stops, labels).cpu()[:, self.config.first :]
+        batch = PrefillBatch.of(outcome.images.to(device), read, stops, labels)
+        costs = backend.read(batch).cpu()[:, self.config.first :]
         found = {name: getattr(read, name).cpu() for name in NUMBERS}
         _assert_close(states | {"bits": bits}, found | {"bits": costs}, bound, "reading")
 
@@ -199,8 +201,8 @@ class _Images:
         numbers, device, first = np.arange(count), slots.images.device, self.config.first
         intervals = torch.zeros(count, self.stop, 2, dtype=torch.int32, device=device)
         state, labels = State.zeros(self.config, count, device, backend.state_dtype), self.label(torch.arange(count))
-        stops = np.full(count, self.stop)
-        backend.read(images[:count].to(device), state, stops, labels.to(device), intervals=intervals)
+        stops, there = np.full(count, self.stop), (images[:count].to(device), labels.to(device))
+        backend.read(PrefillBatch.of(there[0], state, stops, there[1], intervals=intervals))
         codes = [encode(map(tuple, of_image)) for of_image in intervals[:, first:].tolist()]
         arrivals = Arrivals.empty(count, self.config.bytes, pinned=not slots.on_host)
         arrivals.slots.copy_(torch.arange(count))

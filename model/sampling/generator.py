@@ -6,6 +6,7 @@ states; the scheduler decides which image gets which slot.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
@@ -18,6 +19,7 @@ from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending, to_device
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
@@ -81,7 +83,7 @@ class Generator:
     ) -> Reading:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
 
-        labels: [B], as in ImageSpec; tolerances: [B], as in Backend.read; all 0 by default. inspected: the steps of one
+        labels: [B], as in ImageSpec; tolerances: [B], as in PrefillBatch; all 0 by default. inspected: the steps of one
         image whose numbers are kept. coded: the bytes' intervals are kept, too.
         """
         first = self.config.first
@@ -92,13 +94,16 @@ class Generator:
         if first:
             read = ends > 0
             bits[read, :1] = first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
-        given = to_device(np.array(images), self.model.device)
-        classes = to_device(np.array(labels or [0] * len(images), np.int64), self.model.device)
-        within = np.array(tolerances or [0] * len(images), np.int64)
-        what = (given, classes, within, state, bits, first, first, ends, self.config.step_bytes)
-        if inspected is None:
-            return Reading(*what, self._no_intervals(images) if coded else None)
-        return Inspection(*what, wanted=inspected)
+        batch = PrefillBatch(
+            to_device(np.array(images), self.model.device),
+            state,
+            ends,
+            to_device(np.array(labels or [0] * len(images), np.int64), self.model.device),
+            np.array(tolerances or [0] * len(images), np.int64),
+            intervals=self._no_intervals(images) if coded else None,
+        )
+        what = batch, bits, first, first, self.config.step_bytes
+        return Reading(*what) if inspected is None else Inspection(*what, wanted=inspected)
 
     def _no_intervals(self, images: np.ndarray) -> torch.Tensor:
         """Return room for the intervals of images [B, N]: those of first bytes that no network predicts are there."""
@@ -113,8 +118,10 @@ class Generator:
         """Start to run the next `steps` steps of a reading, IN PLACE: all of them by default, and where the backend
         would round differently in chunks. Return the device's seconds; the bits are there once these have been waited
         for."""
-        start, stop = reading.position, int(reading.stops.max())
-        in_chunks = self.backend.reads_in_chunks or isinstance(reading, Inspection) or reading.intervals is not None
+        start, stop = reading.position, reading.stop
+        in_chunks = (
+            self.backend.reads_in_chunks or isinstance(reading, Inspection) or reading.batch.intervals is not None
+        )
         if steps is not None and in_chunks:
             stop = min(stop, start + steps * self.config.step_bytes)
         reading.position = stop
@@ -128,9 +135,8 @@ class Generator:
                 reading.bits[:, :stop] += reading.run(self.model, start, stop).cpu().numpy()
             return clock.stop()
         # The backend moves each image to its own stop; one that is there already costs nothing.
-        stops = np.minimum(reading.stops, stop)
-        arguments = reading.images, reading.state, stops, reading.labels, reading.tolerances
-        started = self.backend.start_read(*arguments, start, reading.intervals)
+        stops = np.minimum(reading.batch.stops, stop)
+        started = self.backend.start_read(replace(reading.batch, stops=stops, start=start))
 
         def ended() -> float:
             seconds, bits = started.wait()

@@ -30,16 +30,17 @@ class Inspection(Reading):
         """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the numbers of the inspected steps
         between; return the bits [1, stop] float64 of the bytes that were run, 0 before them."""
         layer, head = self.wanted.layer, self.wanted.head
-        s, z = self.state.s[layer, :, head, None].clone(), self.state.z[layer, :, head, None].clone()
+        images, state = self.batch.images, self.batch.state
+        s, z = state.s[layer, :, head, None].clone(), state.z[layer, :, head, None].clone()
         projected: list[torch.Tensor] = []  # queries, keys and values of all heads, [1, n, .]
         hook = model.layers[layer].query_key_value.register_forward_hook(lambda *call: projected.append(call[2]))
         try:
-            parameters = model.parallel(self.images, self.state, stop, self.labels)
+            parameters = model.parallel(images, state, stop, self.batch.labels)
         finally:
             hook.remove()
         if stop > self.wanted.first:
             self._keep(model, projected[0][0], parameters[0], s, z, first)
-        return torch.nn.functional.pad(model.bits(parameters, self.images, first, stop), (first, 0))
+        return torch.nn.functional.pad(model.bits(parameters, images, first, stop), (first, 0))
 
     def numbers(self, model: Transformer) -> StepNumbers:
         """Return the numbers of the inspected steps, all of which have been run."""
@@ -74,7 +75,7 @@ class Inspection(Reading):
         rows = slice(max(inspected, 0), None)
         for name, each in {"q": q, "k": k, "v": v, "phi_q": phi_q, "phi_k": phi_k}.items():
             self.parts[name].append(each[rows])
-        painted = self.images[0, first : first + len(q) * config.step_bytes].unflatten(0, (-1, config.step_bytes))
+        painted = self.batch.images[0, first : first + len(q) * config.step_bytes].unflatten(0, (-1, config.step_bytes))
         self.parts["probabilities"].append(_probabilities(model, parameters[rows], painted[rows]))
 
 

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
+import numpy as np
 import torch
 
 from scanline.model.backends.cpu import CpuBackend
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import ImageSpec
 from scanline.model.sampling.reading import Prefix
@@ -180,7 +182,8 @@ class PrefixTree:
         if node is not self.root:
             before = node.segments[label].prefix
             bits, state = before.bits, before.state.copy()
-        costs, parameters = self.backend.read_parameters(image, state, stop, torch.tensor([label]))
+        batch = PrefillBatch.of(image, state, np.array([stop]), torch.tensor([label]))
+        costs, parameters = self.backend.read_parameters(batch)
         for cost in costs[0].tolist():  # one byte after the other, as painting adds them
             bits += cost
         if not isfinite(bits):

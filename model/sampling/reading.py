@@ -6,8 +6,8 @@ Neither takes a slot, and neither owns weights: `Generator.read` moves a reading
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.state import State
 
 
@@ -15,34 +15,35 @@ from scanline.model.state import State
 class Reading:
     """Images whose known bytes are being run through the network, each up to its stop, all from one position."""
 
-    images: torch.Tensor  # [B, N] uint8
-    labels: torch.Tensor  # [B] int64, as in ImageSpec
-    tolerances: np.ndarray  # [B] int64, as in Backend.read
-    state: State  # of B images
+    batch: PrefillBatch  # whose stops are the last; its state stands at `position`
     bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
     first: int  # byte that the network runs
     position: int  # or an image's stop, where that is before it
-    stops: np.ndarray  # [B] int64
     step_bytes: int
-    intervals: torch.Tensor | None = None  # [B, N, 2] int32, as in Backend.read; where the images are to be coded
 
     @property
     def done(self) -> bool:
-        return self.position >= int(self.stops.max())
+        return self.position >= self.stop
+
+    @property
+    def stop(self) -> int:
+        """The last of the images' stops."""
+        return int(self.batch.stops.max())
 
     def bits_of(self, row: int) -> np.ndarray:
         """Return bits [stop] float64 of the bytes of one image."""
-        return self.bits[row, : self.stops[row]]
+        return self.bits[row, : self.batch.stops[row]]
 
     def intervals_of(self, row: int) -> np.ndarray | None:
         """Return start and width uint32 [N, 2] of the bytes of one image that is to be coded."""
-        return None if self.intervals is None else self.intervals[row].cpu().numpy().view(np.uint32)
+        intervals = self.batch.intervals
+        return None if intervals is None else intervals[row].cpu().numpy().view(np.uint32)
 
     def prefix(self, row: int) -> "Prefix":
         """Return a copy of the state of one image after its known bytes."""
-        copy = self.state.part(row, row + 1).copy()
+        copy = self.batch.state.part(row, row + 1).copy()
         sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
-        return Prefix(copy, int(self.stops[row]), float(sums[-1]) if len(sums) else 0.0)
+        return Prefix(copy, int(self.batch.stops[row]), float(sums[-1]) if len(sums) else 0.0)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.particles import Groups
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
@@ -63,7 +64,8 @@ def test_the_native_kernel_reads_labelled_images_as_the_parallel_view_does(isa: 
         backend = CpuBackend(network, 2, isa=isa, weights=weights)
         expected_state, state = (State.zeros(network.config, len(LABELS)) for _ in range(2))
         expected = network.parallel(images, expected_state, labels=labels)
-        _, parameters = backend.read_parameters(images, state, network.config.bytes, labels)
+        stops = np.full(len(LABELS), network.config.bytes)
+        _, parameters = backend.read_parameters(PrefillBatch.of(images, state, stops, labels))
         backend.close()
         assert_close(f"parameters, {variant}, {weights}", expected, parameters)
         assert_close(f"s, {variant}, {weights}", expected_state.s, state.s)

@@ -6,6 +6,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.cpu import CpuBackend
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
@@ -33,14 +34,14 @@ def painted_last_step(
     config = model.config
     image = torch.from_numpy(small_models.images(config, 1))
     backend, state, prefix = CpuBackend(model, 1), State.zeros(config, 1), config.bytes - config.step_bytes
-    backend.read(image, state, np.array([prefix]))
+    backend.read(PrefillBatch.of(image, state, np.array([prefix])))
     slots = SlotPool.empty(config, count)
     slots.state.put(torch.arange(count), state)
     slots.images.copy_(image.expand_as(slots.images))
     slots.known[:, : prefix + known] = True
     slots.index.copy_(torch.arange(count))
     slots.temperature.fill_(temperature)
-    _, parameters = backend.read_parameters(image, state, config.bytes)
+    _, parameters = backend.read_parameters(PrefillBatch.of(image, state, np.array([config.bytes])))
     backend.advance(slots, slots.in_flight(), 1)
     backend.close()
     assert slots.state.position.tolist() == [config.bytes] * count

@@ -11,6 +11,7 @@ from scanline.model.backends.backend import Backend
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
@@ -51,7 +52,7 @@ def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, valu
     backend.advance(pool, np.arange(2), config.steps).wait()
     assert pool.bits[:2].isfinite().tolist() == [False, True]
 
-    bits = backend.read(images, State.zeros(config, 2, device), np.array([4, 4]))
+    bits = backend.read(PrefillBatch.of(images, State.zeros(config, 2, device), np.array([4, 4])))
     assert not bits[0, 2:].isfinite().any()
     assert bits[1].isfinite().all()
     backend.close()

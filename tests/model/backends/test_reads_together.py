@@ -8,6 +8,7 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.eager import EagerBackend
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.state import State
 from tests.support import small_models
 
@@ -23,8 +24,8 @@ def read(backend: Backend, *rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     chosen = [*rows]
     intervals = torch.zeros(len(rows), CONFIG.bytes, 2, dtype=torch.int32)
     stops, state = np.full(len(rows), CONFIG.bytes), State.zeros(CONFIG, len(rows))
-    bits = backend.read(IMAGES[chosen], state, stops, LABELS[chosen], TOLERANCES[chosen], intervals=intervals)
-    return bits, intervals
+    batch = PrefillBatch.of(IMAGES[chosen], state, stops, LABELS[chosen], TOLERANCES[chosen], intervals)
+    return backend.read(batch), intervals
 
 
 @pytest.mark.parametrize("way", [*ISAS, "eager"])

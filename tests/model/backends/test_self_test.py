@@ -1,7 +1,6 @@
 """The self-test passes every backend that computes the model, and no other."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.pending import Pending
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.self_test import WrongResultsError, run_self_test
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
@@ -38,8 +38,8 @@ class FaultyBackend(EagerBackend):
             self.after(pool)
         return pending
 
-    def read(self, *what: Any, **more: Any) -> torch.Tensor:
-        return super().read(*what, **more) + self.read_off_by
+    def read(self, batch: PrefillBatch) -> torch.Tensor:
+        return super().read(batch) + self.read_off_by
 
 
 FAULTS: dict[str, tuple[str, Fault, str]] = {  # before or after a step, and what is found

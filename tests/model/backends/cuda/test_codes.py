@@ -8,6 +8,7 @@ from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.codec.coder import Decoder, encode
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -38,7 +39,8 @@ def read(backend: CudaBackend, images: torch.Tensor) -> tuple[torch.Tensor, torc
     intervals = torch.full((IMAGES, config.bytes, 2), -1, dtype=torch.int32, device=DEVICE)
     bits = torch.zeros(IMAGES, config.bytes, dtype=torch.float64, device=DEVICE)
     for stop in (config.first + config.step_bytes, config.bytes):
-        bits[:, :stop] += backend.read(images, state, np.full(IMAGES, stop), *there(LABELS), intervals=intervals)
+        batch = PrefillBatch.of(images, state, np.full(IMAGES, stop), *there(LABELS), intervals=intervals)
+        bits[:, :stop] += backend.read(batch)
     assert (intervals[:, : config.first] == -1).all()
     return bits, intervals[:, config.first :]
 

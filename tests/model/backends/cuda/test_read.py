@@ -1,5 +1,7 @@
 """On the CUDA backend, reading known bytes is stepping through them, bit for bit: alone, with others, in pieces."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
+from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
@@ -63,7 +66,8 @@ def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int]) -> list[
     state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype)
     bits, start = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64), backend.config.first
     for ends in stops:
-        found = backend.read(images, state, np.array(ends), *there(LABELS[: len(images)]), start=start)
+        batch = PrefillBatch.of(images, state, np.array(ends), *there(LABELS[: len(images)]))
+        found = backend.read(replace(batch, start=start))
         start = ends[0]
         assert found.shape == (len(images), max(ends))
         bits[:, : max(ends)] += found.cpu()
@@ -108,14 +112,14 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     backend, images = CudaBackend(model, options=OPTIONS), images_of(model)
     state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
-    found = backend.read(images, state, stops, *there(LABELS), tolerances, intervals=intervals)
+    found = backend.read(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
     law = EagerBackend(model_of("strokes").cpu())
-    expected = law.read(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances)
+    expected = law.read(PrefillBatch.of(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances))
     assert_close("bits", expected, found.cpu())
     assert not found[2].any()  # all values together cost nothing
     # The intervals of bytes to be coded do not depend on tolerances.
     exact, state = torch.zeros_like(intervals), State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
-    backend.read(images, state, stops, *there(LABELS), intervals=exact)
+    backend.read(PrefillBatch.of(images, state, stops, *there(LABELS), intervals=exact))
     assert torch.equal(intervals, exact)
     assert all((own[:stop, 1] >= 1).all() for own, stop in zip(intervals, stops.tolist(), strict=True))
 
@@ -140,4 +144,4 @@ def test_what_is_not_whole_steps_of_an_image_is_refused(variant: str, width: int
     backend = CudaBackend(model_of(variant), options=OPTIONS)
     images = torch.zeros(1, width, dtype=torch.uint8, device=DEVICE)
     with pytest.raises(ValueError, match=sentence):
-        backend.read(images, State.zeros(backend.config, 1, DEVICE), np.array([stop]))
+        backend.read(PrefillBatch.of(images, State.zeros(backend.config, 1, DEVICE), np.array([stop])))

@@ -132,7 +132,7 @@ def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one
 
     def slow(reading: Reading, steps: int | None = None) -> Pending[float]:
         clock.seconds += 0.1
-        reading.position = int(reading.stops.max())
+        reading.position = reading.stop
         return Pending.ended(0.1)
 
     monkeypatch.setattr(generator, "read", slow)
@@ -185,9 +185,9 @@ def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones(monk
     now = [0.0]
 
     def read(reading: Reading, steps: int | None = None) -> Pending[float]:
-        seconds = 0.0001 * (int(reading.stops.max()) - reading.position)
+        seconds = 0.0001 * (reading.stop - reading.position)
         now[0] += seconds
-        reading.position = int(reading.stops.max())
+        reading.position = reading.stop
         return Pending.ended(seconds)
 
     monkeypatch.setattr(generator, "read", read)
