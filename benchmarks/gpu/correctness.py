@@ -1,7 +1,7 @@
 """Correctness of the backends: self-tests, bits of images alone and among thousands, and what 16-bit states cost.
 
 Every number of images is painted from the first byte to the last, each image in a slot picked at random, so that one
-image is in different rows, programs, graphs and branches each time. Alone it meets the kernels' narrow programs, among
+image is in different rows, programs and graphs each time. Alone it meets the kernels' narrow programs, among
 thousands the wide ones. Bits (float64), s and z are compared bit for bit, not bytes alone.
 
 The cost of 16-bit states: images that the model itself has painted with float32 states are run again as known images

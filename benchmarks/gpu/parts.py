@@ -40,7 +40,7 @@ PARTS = (
     Part("reading", reading, 70, "prefill, scoring, completions, codes"),
     Part("resampling", resampling, 25, "copies of whole slots between particles"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
-    Part("sweep", sweep, 45, "branches, chained launches, sizes of graphs"),
+    Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
     Part("memory", memory, 15, "bytes of an image in flight"),
     Part("kernels", kernels, 30, "recurrent step and products alone"),
     Part("authors", authors, 20, "the authors' library"),

@@ -15,7 +15,7 @@ from scanline.model.network.transformer import Transformer
 
 ROWS = (4096, 16_384)  # positions in one pass of reading
 COPIES, LOADS = 100, 20  # of another stream, of about half a millisecond each, and how often they are repeated
-COMPARED = 2048  # images whose bits are compared between two ways of launching: enough for two branches
+COMPARED = 2048  # images whose bits are compared between two ways of launching
 
 
 def sweep(sizes: Sizes) -> Iterator[Finding]:
@@ -50,13 +50,18 @@ def _scored(what: str, network: Transformer, images: np.ndarray, sizes: Sizes, *
 def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     """Return the options to try, by number of images in flight."""
     if sizes.dry:
-        return {sizes.most: {"unchained": {"chained": False}, "2_branches": {"branches": 2, "branch_images": 1}}}
+        return {sizes.most: {"unchained": {"chained": False}}}
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
-    many = {f"{branches}_branches": {"branches": branches, "branch_images": 512} for branches in (1, 2, 4)}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
     unchained |= {"narrow": {"chained": False, "narrow": True}}
     exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
-    return {sizes.most: {**many, **unchained}, 1024: {**many, **unchained}, 64: few, 1: {**few, **unchained}, **exact}
+    return {
+        sizes.most: {"chained": {}, **unchained},
+        1024: {"chained": {}, **unchained},
+        64: few,
+        1: {**few, **unchained},
+        **exact,
+    }
 
 
 def _timed(what: str, name: str, count: int, sizes: Sizes, **options: Any) -> Iterator[Finding]:
@@ -67,17 +72,16 @@ def _timed(what: str, name: str, count: int, sizes: Sizes, **options: Any) -> It
 
 
 def ways(sizes: Sizes) -> Iterator[Finding]:
-    """Compare states and bits of every way of launching, against one branch of launches that do not overlap.
+    """Compare states and bits of every way of launching, against launches that do not overlap.
 
     Chained launches read early what the launch before the last one wrote: that is where they could differ.
     """
     count, load = min(COMPARED, sizes.most), MemoryLoad(sizes)
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
-        for branches, chained in ((1, False), (1, True), (2, True), (4, True)):
-            what = f"sweep/same_bits/{name}/{branches}_branches/{'chained' if chained else 'unchained'}"
-            options: dict[str, Any] = {"branches": branches, "branch_images": max(1, count // 4)}
-            snapshots = painted(model(name, sizes), count, load.start, chained=chained, **options)
+        for chained in (False, True):
+            what = f"sweep/same_bits/{name}/{'chained' if chained else 'unchained'}"
+            snapshots = painted(model(name, sizes), count, load.start, chained=chained)
             load.end()
             yield from compare(what, snapshots, expected)
 

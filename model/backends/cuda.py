@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -41,17 +40,14 @@ Replay = Callable[[], None]
 @dataclass(frozen=True)
 class CudaOptions:
     """How the work is cut into graphs and launches: speed only, no byte depends on it. `python -m benchmarks.gpu` tries
-    it (`--parts sweep`); what only a measurement can judge is off."""
+    it (`--parts sweep`)."""
 
     # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
     # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2
     # of 50 MB; whether they stay there is not measured.
     sizes: tuple[int, ...] = (1, 8, *range(64, 1025, 64), *range(1536, 4097, 512))
-    branches: int = 1  # parallel streams in a graph, so that one multiplies while another waits for its states
-    branch_images: int = 1024  # for each of which a graph has a branch, up to `branches`; not measured
-    steps: int = (
-        8  # in one graph of few images, whose steps are expected to be short compared with the launch of a graph
-    )
+    # In one graph of few images, whose steps are expected to be short compared with the launch of a graph.
+    steps: int = 8
     few: int = 256  # images
     reads: int = 64  # images that are read at once
     read_rows: int = 4096  # positions of all of them together that are read in one pass
@@ -207,42 +203,28 @@ class CudaBackend(Backend):
         return self.graphs[size, steps, decodes]
 
     def _recorded(self, pool: SlotPool, size: int, steps: int, decodes: bool) -> Replay:
-        """Return the replay of a graph, whose branches have a stream each; without a GPU, its launches one by one."""
-        branches = max(1, min(self.options.branches, size // self.options.branch_images))
-        ends = [i * size // branches // 2 * 2 for i in range(1, branches)] + [size]  # no pair is divided
-        parts = [self.buffers.part(*part) for part in pairwise([0, *ends])]
+        """Return the replay of a graph; without a GPU, its launches one by one."""
+        part = self.buffers.part(0, size)
 
-        def run(part: Buffers) -> None:
+        def run() -> None:
             for _ in range(steps):
                 self.kernels.run(pool, part, decodes)
 
-        def one_by_one() -> None:
-            for part in parts:
-                run(part)
-
         if not self.on_gpu:
-            return one_by_one
+            return run
         # Kernels must be compiled before they are recorded; with no slot chosen, this step changes no image.
         chosen = self.buffers.slots[:size].clone()
         self.buffers.slots[:size] = -1
-        for part in parts:
-            self.kernels.run(pool, part, decodes)
+        self.kernels.run(pool, part, decodes)
         self.buffers.slots[:size] = chosen
 
         # Not by torch.cuda.graph, which waits for the device and empties the allocator's cache: images may be painted
         # meanwhile, and what is recorded allocates nothing.
         graph = torch.cuda.CUDAGraph()
-        trunk, *others = [torch.cuda.Stream(self.device) for _ in parts]
-        with torch.cuda.stream(trunk):
+        with torch.cuda.stream(torch.cuda.Stream(self.device)):
             graph.capture_begin(capture_error_mode="thread_local")
             try:
-                for stream, part in zip(others, parts[1:], strict=True):
-                    stream.wait_stream(trunk)
-                    with torch.cuda.stream(stream):
-                        run(part)
-                run(parts[0])
-                for stream in others:
-                    trunk.wait_stream(stream)
+                run()
             except Exception:
                 with suppress(RuntimeError):  # that the recording was not valid, for the reason that is raised
                     graph.capture_end()
