@@ -13,6 +13,7 @@ from scanline.kernels.feature_maps import feature_map
 
 FORMAT = 4  # of a model directory; any other but those below is an error
 LATER_FIELDS = {2: {"neighbours": False, "mirrored": False}, 3: {"mirrored": False}}  # what an earlier format lacks
+READS = {"byte": "byte", "pixel": "window"}  # what a step reads, which config.json says besides
 MOST_WAVES = 16  # beyond 8, a byte's waves repeat
 MOST_CLASSES = 1000
 
@@ -43,7 +44,6 @@ class ModelConfig:
     start_token: bool = True
     first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0, without a start token
     step: Literal["byte", "pixel"] = "byte"
-    reads: Literal["byte", "window"] = "byte"
     predicts: Literal["logistics", "categorical", "pixel_logistics"] = "logistics"
     blocks: int = 0  # residual blocks between the window and the layers
     block_width: int = 0
@@ -90,14 +90,12 @@ class ModelConfig:
 
     def _check_step(self) -> None:
         """Raise ValueError where what a step is, reads and predicts do not fit each other."""
-        if (self.step == "pixel") != (self.reads == "window"):
-            raise ValueError("a step of a pixel reads a window, and a step of a byte reads a byte")
         if self.predicts == "pixel_logistics" and self.step != "pixel":
             raise ValueError("pixel_logistics are predicted by steps of a pixel")
         if self.predicts != "pixel_logistics" and self.step_bytes > 1:
             raise ValueError(f"a step of {self.step_bytes} bytes predicts pixel_logistics, not {self.predicts}")
         sizes = ("blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows", "wave_columns")
-        if self.reads == "byte":
+        if self.step == "byte":
             if wrong := [name for name in (*sizes, "neighbours", "window_centred", "outside") if getattr(self, name)]:
                 raise ValueError(f"{wrong[0]} needs a model that reads a window")
             return
@@ -177,8 +175,11 @@ class ModelConfig:
         return f"{self.width}x{self.height}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content of config.json: every field, and the format."""
-        return {"format": FORMAT, **asdict(self)}
+        """Return the content of config.json: every field, what a step reads, and the format."""
+        data: dict[str, Any] = {"format": FORMAT}
+        for name, value in asdict(self).items():
+            data |= {"step": value, "reads": READS[value]} if name == "step" else {name: value}
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
@@ -194,11 +195,15 @@ class ModelConfig:
             data = LATER_FIELDS[written] | data
         elif written != FORMAT:
             raise ValueError(f"format must be {FORMAT}, not {written!r}")
-        known = [field.name for field in fields(cls)]
+        known = [*(field.name for field in fields(cls)), "reads"]
         if unknown := sorted(set(data) - set(known)):
             raise ValueError(f"unknown key {unknown[0]!r}")
         if missing := [name for name in known if name not in data]:
             raise ValueError(f"missing key {missing[0]!r}")
+        reads = data.pop("reads")
+        _check_type("reads", reads, Literal["byte", "window"])
+        if (data["step"] == "pixel") != (reads == "window"):
+            raise ValueError("a step of a pixel reads a window, and a step of a byte reads a byte")
         return cls(**{key: _as_tuples(value) for key, value in data.items()})
 
 

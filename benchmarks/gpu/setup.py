@@ -96,7 +96,7 @@ def config(name: str, sizes: Sizes) -> ModelConfig:
 
 def tiny(config: ModelConfig) -> ModelConfig:
     """Return a configuration of the same kind for four pixels."""
-    window = TINY_WINDOW if config.reads == "window" else {}
+    window = TINY_WINDOW if config.step == "pixel" else {}
     waves = {"wave_rows": 1, "wave_columns": 1, "waves": 2} if config.waves else {}
     return replace(config, **TINY, **window, **waves)
 

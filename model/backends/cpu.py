@@ -153,7 +153,10 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     ]
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
     mixture = "categorical" if config.predicts == "categorical" else "pixel_logistics"
-    shape.reads, shape.predicts = cpu_kernels.READS[config.reads], cpu_kernels.PREDICTS[mixture]
+    shape.reads, shape.predicts = (
+        cpu_kernels.READS["window" if config.step == "pixel" else "byte"],
+        cpu_kernels.PREDICTS[mixture],
+    )
     shape.pre_norm, shape.gelu = config.norm == "pre", config.activation == "gelu"
     shape.concat, shape.axial = config.embedding_join == "concat", config.position == "axial"
     shape.exp_scale, shape.centred = config.scale == "exp", config.window_centred

@@ -54,7 +54,7 @@ class Buffers:
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
         width = config.model_width
         widths = (
-            _padded(window(config).inputs) if config.reads == "window" else 0,
+            _padded(window(config).inputs) if config.step == "pixel" else 0,
             0 if config.predicts == "categorical" else config.step_bytes,
             width,
             width if config.neighbours else 0,

@@ -132,7 +132,7 @@ def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
     block = [(width, config.block_width), (config.block_width, width)]
     shapes = [*(block * config.blocks), *(layer * config.layers), (width, distribution(config).width)]
-    if config.reads == "window":
+    if config.step == "pixel":
         shapes.insert(0, (window(config).inputs, width))
         if config.predicts == "pixel_logistics":  # the means' linear skip
             shapes.append((window(config).linear_inputs, config.channels))

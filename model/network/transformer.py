@@ -92,7 +92,7 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.window = window(config) if config.reads == "window" else None
+        self.window = window(config) if config.step == "pixel" else None
         self.distribution = distribution(config)
         self.embedding = WindowInput(config) if self.window else Embedding(config)
         self.blocks: Sequence[Block] = nn.ModuleList(Block(config) for _ in range(config.blocks))  # type: ignore[assignment]

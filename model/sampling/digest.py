@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from scanline.model.backends.backend import Backend
+from scanline.model.config import READS
 from scanline.model.extras import version
 from scanline.model.network.transformer import Transformer
 
@@ -45,6 +46,8 @@ def coding_digest(model: Transformer, backend: Backend, precision: str) -> str:
     for field in fields(model.config):
         if (value := getattr(model.config, field.name)) != field.default:
             chosen[field.name] = value
+    if model.config.step == "pixel":  # as config.json has it
+        chosen["reads"] = READS["pixel"]
     return _digest(model, {"config": chosen, "backend": backend.arithmetic, "precision": precision, "law": LAW})
 
 

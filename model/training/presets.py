@@ -6,7 +6,7 @@ from typing import Any
 from scanline.model.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
-WINDOWED: dict[str, Any] = {"step": "pixel", "reads": "window"}
+WINDOWED: dict[str, Any] = {"step": "pixel"}
 STROKES: dict[str, Any] = {
     "predicts": "categorical",
     "window_rows": 5,

@@ -16,7 +16,7 @@ def histogram(values: list[Any]) -> dict[str, Any]:
     return {"start_token": False, "first_byte_histogram": values}
 
 
-PIXELS = small_models.VARIANTS["pixels"]
+PIXELS = {**small_models.VARIANTS["pixels"], "reads": "window"}
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "zero": ({"layers": 0}, "layers must be at least 1, not 0"),
     "negative": ({"height": -4}, "height must be at least 1, not -4"),
@@ -48,6 +48,7 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
         {"reads": "window"},
         "a step of a pixel reads a window, and a step of a byte reads a byte",
     ),
+    "reads": ({"reads": "pixel"}, "reads must be one of byte, window, not 'pixel'"),
     "pixels without window": ({"step": "pixel"}, "a step of a pixel reads a window, and a step of a byte reads a byte"),
     "pixel logistics of bytes": ({"predicts": "pixel_logistics"}, "pixel_logistics are predicted by steps of a pixel"),
     "categorical pixels": (

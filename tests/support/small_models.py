@@ -10,7 +10,7 @@ from scanline.model.network.transformer import Transformer
 
 HISTOGRAM = tuple(np.random.default_rng(0).dirichlet(np.ones(256)).tolist())
 NO_START = {"start_token": False, "first_byte_histogram": HISTOGRAM}
-WINDOW = {"step": "pixel", "reads": "window", "window_rows": 2, "window_columns": 3}
+WINDOW = {"step": "pixel", "window_rows": 2, "window_columns": 3}
 WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 CLASSES = {"classes": (("7", "seven"), ("horse",), ("sea shell", "shell"))}
 MIXED = {"neighbours": True, "blocks": 1, "block_width": 9}

@@ -141,7 +141,7 @@ def _time(seconds: float, device: str) -> str:
 
 
 def _input(model: ModelConfig) -> str:
-    if model.reads == "byte":
+    if model.step == "byte":
         return "previous byte, row, column and channel; a step is a byte"
     waves = f", of the nearest also sines and cosines at {model.waves} frequencies" if model.waves else ""
     blocks = f"{model.blocks} residual block{'' if model.blocks == 1 else 's'}"

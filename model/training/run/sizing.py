@@ -95,7 +95,7 @@ def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool) -> Mo
         fields["wave_rows"] = min(fields["wave_rows"], fields["window_rows"])
         fields["wave_columns"] = min(fields["wave_columns"], fields["window_columns"])
         fields["outside"] = _background(data)
-    fields |= {"step": "pixel", "reads": "window", "blocks": BLOCKS, "block_width": 2 * width}
+    fields |= {"step": "pixel", "blocks": BLOCKS, "block_width": 2 * width}
     return ModelConfig(data.height, data.width, data.channels, LAYERS, width // HEAD, HEAD, HEAD, 4 * width, **fields)
 
 

@@ -94,7 +94,7 @@ async def _answer(
                 step_bytes=config.step_bytes,
                 first_byte=config.first,
                 predicts=config.predicts,
-                window=[config.window_rows, config.window_columns] if config.reads == "window" else None,
+                window=[config.window_rows, config.window_columns] if config.step == "pixel" else None,
                 key_width=config.key_width,
                 value_width=config.value_width,
                 **{name: b64encode(array).decode() for name, array in numbers.arrays.items()},
