@@ -22,7 +22,7 @@ import torch
 log = logging.getLogger("scanline.model")
 
 REPORT_SECONDS = 5.0  # between two lines about kernels that are being compiled
-LONGEST = 240  # characters of a summary: the error comes first, advice follows
+MAX_SUMMARY = 240  # characters of a summary: the error comes first, advice follows
 
 
 @cache
@@ -45,7 +45,7 @@ def summary(error: BaseException) -> str:
     # Triton's own exceptions quote the source before they say what is wrong with it.
     text = _missing_package(error) or getattr(error, "error_message", None) or str(error)
     line = " ".join(text.split())
-    line = line if len(line) <= LONGEST else line[:LONGEST] + " ..."
+    line = line if len(line) <= MAX_SUMMARY else line[:MAX_SUMMARY] + " ..."
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 

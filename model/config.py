@@ -8,14 +8,14 @@ random numbers and bits are counted in bytes, whatever a step is.
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from scanline.kernels import BEYOND, DEEPEST, LARGEST_IMAGE, WIDEST
+from scanline.kernels import BEYOND, LARGEST_IMAGE, MAX_DEPTH, MAX_WIDTH
 from scanline.kernels.feature_maps import feature_map
 
 FORMAT = 4  # of a model directory; any other but those below is an error
 LATER_FIELDS = {2: {"neighbours": False, "mirrored": False}, 3: {"mirrored": False}}  # what an earlier format lacks
 READS = {"byte": "byte", "pixel": "window"}  # what a step reads, which config.json says besides
-MOST_WAVES = 16  # beyond 8, a byte's waves repeat
-MOST_CLASSES = 1000
+MAX_WAVES = 16  # beyond 8, a byte's waves repeat
+MAX_CLASSES = 1000
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class ModelConfig:
             _check_type(field.name, getattr(self, field.name), types[field.name])
         sizes = ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
         for name in sizes:
-            value, most = getattr(self, name), DEEPEST if name == "layers" else WIDEST
+            value, most = getattr(self, name), MAX_DEPTH if name == "layers" else MAX_WIDTH
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
             if value > most:
                 raise ValueError(f"{name} must be at most {most}, not {value}")
         if self.channels not in (1, 3):
             raise ValueError(f"channels must be 1 (grey) or 3 (RGB), not {self.channels}")
-        if max(self.model_width, self.heads * self.key_width) > WIDEST:
-            raise ValueError(f"heads x width must be at most {WIDEST}, for keys and for values")
+        if max(self.model_width, self.heads * self.key_width) > MAX_WIDTH:
+            raise ValueError(f"heads x width must be at most {MAX_WIDTH}, for keys and for values")
         if self.bytes > LARGEST_IMAGE:
             raise ValueError(f"an image must have at most {LARGEST_IMAGE} bytes, not {self.bytes}")
         feature_map(self.feature_map)
@@ -103,7 +103,7 @@ class ModelConfig:
             raise ValueError(
                 "a model that reads a window has axial positions, added to it, and predicts the first byte"
             )
-        most = {"blocks": DEEPEST, "block_width": WIDEST, "waves": MOST_WAVES}
+        most = {"blocks": MAX_DEPTH, "block_width": MAX_WIDTH, "waves": MAX_WAVES}
         most |= {"window_rows": self.height, "window_columns": self.width}
         most |= {"wave_rows": self.window_rows, "wave_columns": self.window_columns}
         for name in sizes:
@@ -214,8 +214,8 @@ def _as_tuples(value: Any) -> Any:
 
 def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
     """Raise ValueError where there are too many classes, or where a word cannot stand for one of them."""
-    if len(classes) > MOST_CLASSES:
-        raise ValueError(f"a model has at most {MOST_CLASSES:,} classes, not {len(classes):,}")
+    if len(classes) > MAX_CLASSES:
+        raise ValueError(f"a model has at most {MAX_CLASSES:,} classes, not {len(classes):,}")
     known: set[str] = set()
     for words in classes:
         if not words:

@@ -18,7 +18,7 @@ from scanline.kernels.attention import chunked
 
 log = logging.getLogger("scanline.kernels")
 
-WIDEST_HEAD = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
+MAX_HEAD_WIDTH = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
 
 Attention = Callable[..., tuple[torch.Tensor, ...]]
 
@@ -54,7 +54,7 @@ def with_second_keys(
 
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
     one_type = q.dtype == k.dtype == v.dtype != torch.float64
-    if one_type and max(q.shape[-1], v.shape[-1]) <= WIDEST_HEAD:
+    if one_type and max(q.shape[-1], v.shape[-1]) <= MAX_HEAD_WIDTH:
         gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
         return _best_on_gpu(q.device, q.dtype, q.shape[-1], v.shape[-1], gradients)(q, k, v, *state)
     return chunked.causal_linear_attention(q, k, v, *state)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 PRECISION = 24
 TOTAL = 1 << PRECISION
 WHOLE = 1 << 48  # the range of an encoder that has encoded nothing
-LEAST = 1 << 40  # of a range; below it, a byte is moved
+MIN_RANGE = 1 << 40  # of a range; below it, a byte is moved
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Decoder:
         self._fill()
 
     def _fill(self) -> None:
-        while self.range < LEAST:
+        while self.range < MIN_RANGE:
             self.value = self.value << 8 | (self.code[self.at] if self.at < len(self.code) else 0)
             self.at, self.range = self.at + 1, self.range << 8
 
@@ -62,7 +62,7 @@ def encode(intervals: Iterable[Sequence[int]]) -> bytes:
         if low >= WHOLE:
             _carry(code)
             low -= WHOLE
-        while range_ < LEAST:
+        while range_ < MIN_RANGE:
             code.append(low >> 40)
             low, range_ = low << 8 & (WHOLE - 1), range_ << 8
     # of the numbers in the last interval, the one with most zeros at its end

@@ -19,10 +19,10 @@ _BIT, _ONE = tl.constexpr(tables.BIT), tl.constexpr(tables.ONE)
 _LOG2, _SIGMOID = tl.constexpr(257), tl.constexpr(2 * 257)  # where the tables begin after that of exp2
 _FARTHEST_BITS = tl.constexpr(tables.SIGMOID_BITS * tables.BIT - 1)
 _CENTRE, _BYTE = tl.constexpr(reference.CENTRE), tl.constexpr(reference.BYTE)
-_MOST, _FARTHEST = tl.constexpr(reference.MOST), tl.constexpr(reference.FARTHEST)
-_MOST_FACTOR, _RATE = tl.constexpr(reference.MOST_FACTOR), tl.constexpr(reference.RATE)
-_FLOOR, _FASTEST = tl.constexpr(reference.FLOOR), tl.constexpr(reference.FASTEST)
-_LEAST_SCALE = tl.constexpr(reference.LEAST_SCALE)
+_MAX_VALUE, _FARTHEST = tl.constexpr(reference.MAX_VALUE), tl.constexpr(reference.FARTHEST)
+_MAX_FACTOR, _RATE = tl.constexpr(reference.MAX_FACTOR), tl.constexpr(reference.RATE)
+_FLOOR, _MAX_RATE = tl.constexpr(reference.FLOOR), tl.constexpr(reference.MAX_RATE)
+_MIN_SCALE = tl.constexpr(reference.MIN_SCALE)
 
 
 @cache
@@ -69,7 +69,7 @@ def means_of(first, base, k, c, seen, channel: tl.constexpr, components, channel
         error = tl.sum(tl.where(c == earlier, seen, 0), axis=1)[:, None] * _BYTE
         error -= _own_means(first, base, k, earlier, components, channels, inside, live)
         factors = whole(coefficients(first, k, channel, earlier, components, channels, inside), _BYTE)
-        mean += _clamp(factors, _MOST_FACTOR) * error >> 12
+        mean += _clamp(factors, _MAX_FACTOR) * error >> 12
     return _clamp(mean, _FARTHEST)
 
 
@@ -93,18 +93,18 @@ def weights_of(below, table):
 def rates_of(raw, scale: tl.constexpr, table):
     bits = whole(raw, BITS_OF_E)
     if scale == "exp":
-        rates = (_exp2(tl.maximum(bits + _FLOOR, 0), table) >> 6) * _FASTEST >> 24
+        rates = (_exp2(tl.maximum(bits + _FLOOR, 0), table) >> 6) * _MAX_RATE >> 24
     else:
         linear = tl.maximum(whole(raw, 1 << 20), 0)
-        rates = _RATE // ((_exp2(tl.maximum(-bits, 0), table) >> 10) + linear + _LEAST_SCALE)
+        rates = _RATE // ((_exp2(tl.maximum(-bits, 0), table) >> 10) + linear + _MIN_SCALE)
     return rates
 
 
 @triton.jit
 def whole(parameters, factor: tl.constexpr):
-    # One rounding, that of the product; what is not a number is not above -MOST.
+    # One rounding, that of the product; what is not a number is not above -MAX_VALUE.
     product = parameters * tl.full((), factor, tl.float32)
-    most = tl.full((), _MOST, tl.float32)
+    most = tl.full((), _MAX_VALUE, tl.float32)
     return tl.where(product > -most, tl.minimum(product, most), -most).to(tl.int64)
 
 

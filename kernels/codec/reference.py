@@ -16,20 +16,20 @@ from functools import cache
 import torch
 
 from scanline.kernels.categorical.reference import VALUES, Categorical
-from scanline.kernels.codec.coder import LEAST, PRECISION, TOTAL
+from scanline.kernels.codec.coder import MIN_RANGE, PRECISION, TOTAL
 from scanline.kernels.codec.tables import BIT, ONE, SIGMOID_BITS, SURE, exp2_table, log2_table, sigmoid_table
 from scanline.kernels.pixel_logistics.reference import PixelLogistics
 
 BITS_OF_E = 94548  # log2(e) BIT
 CENTRE = 522240  # 127.5 bytes; also what a mean's unit is
 BYTE = 1 << 12
-MOST = 1 << 26  # of what a parameter becomes
+MAX_VALUE = 1 << 26  # of what a parameter becomes
 FARTHEST = 1 << 23  # of a mean
-MOST_FACTOR = 1 << 20
+MAX_FACTOR = 1 << 20
 # The inverse of a scale is bits by byte, in units of 2^-20: log2(e) / 127.5 / scale.
 RATE = 12441254689  # log2(e) / 127.5 in units of 2^-40
-FLOOR, FASTEST = 661836, 13011448  # -ln of the least scale in bits, and its inverse: PixelLogistics, "exp"
-LEAST_SCALE = 105  # 0.0001 in units of 2^-20: PixelLogistics, "elu"
+FLOOR, MAX_RATE = 661836, 13011448  # -ln of the least scale in bits, and its inverse: PixelLogistics, "exp"
+MIN_SCALE = 105  # 0.0001 in units of 2^-20: PixelLogistics, "elu"
 
 # Returns where the intervals of a byte's values [...] begin, int64 [...], for values from 0 to 256.
 Starts = Callable[[torch.Tensor], torch.Tensor]
@@ -81,7 +81,7 @@ class Readers:
         unit = self.range >> PRECISION
         self.range.copy_(unit * widths)
         self.value.copy_(torch.minimum(self.value - unit * starts, self.range - 1))
-        while bool((is_short := self.range < LEAST).any()):
+        while bool((is_short := self.range < MIN_RANGE).any()):
             byte = self.code.gather(1, self.at.clamp(max=self.code.shape[1] - 1)[:, None])[:, 0].long()
             byte = byte.masked_fill(self.at >= self.code.shape[1], 0)
             self.value.copy_(torch.where(is_short, self.value << 8 | byte, self.value))
@@ -160,7 +160,7 @@ def _go_through_pixel(distribution: PixelLogistics, parameters: torch.Tensor, ch
     below = _below_largest(logits)
     means = (whole(raw_means, CENTRE).clamp(-FARTHEST, FARTHEST) + CENTRE).unflatten(-1, (k, c))
     rates = _rates(distribution.scale, raw_scales).unflatten(-1, (k, c))
-    factors = whole(raw_factors, BYTE).clamp(-MOST_FACTOR, MOST_FACTOR)
+    factors = whole(raw_factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
     errors: list[torch.Tensor] = []
     for channel in range(c):
         mean = means[..., channel]
@@ -187,16 +187,16 @@ def _rates(scale: str, raw: torch.Tensor) -> torch.Tensor:
     """Return the inverses of the logistics' scales, given by the parameters `raw`."""
     bits = whole(raw, BITS_OF_E)
     if scale == "exp":
-        return (exp2((bits + FLOOR).clamp(min=0)) >> 6) * FASTEST >> 24
+        return (exp2((bits + FLOOR).clamp(min=0)) >> 6) * MAX_RATE >> 24
     linear = whole(raw, 1 << 20).clamp(min=0)
-    return RATE // ((exp2((-bits).clamp(min=0)) >> 10) + linear + LEAST_SCALE)
+    return RATE // ((exp2((-bits).clamp(min=0)) >> 10) + linear + MIN_SCALE)
 
 
 def whole(parameters: torch.Tensor, factor: int) -> torch.Tensor:
-    """Return float32 parameters times a factor as whole numbers, rounded towards 0, from -MOST, which is also what is
-    not a number, to MOST."""
+    """Return float32 parameters times a factor as whole numbers, rounded towards 0, from -MAX_VALUE, which is also
+    what is not a number, to MAX_VALUE."""
     product = parameters.float() * float(factor)
-    return torch.where(product > -MOST, product.clamp(max=MOST), -MOST).long()
+    return torch.where(product > -MAX_VALUE, product.clamp(max=MAX_VALUE), -MAX_VALUE).long()
 
 
 def exp2(bits: torch.Tensor) -> torch.Tensor:

@@ -33,7 +33,7 @@ from scanline.kernels.triton.sampling import check, put
 IMAGES = 4  # of a program of logits, one for each of its warps
 PIXELS = 2  # of a program of logistics, of one warp; with 4, one for a B200 spills registers
 
-_PRECISION, _LEAST = tl.constexpr(coder.PRECISION), tl.constexpr(coder.LEAST)
+_PRECISION, _MIN_RANGE = tl.constexpr(coder.PRECISION), tl.constexpr(coder.MIN_RANGE)
 _MOVED = tl.constexpr(-(-coder.PRECISION // 8))  # bytes of the code, at most, by a symbol of the least width
 
 
@@ -262,7 +262,7 @@ def _put(images, known, offset, found, live):
 def _decoder(code_at, code_value, code_range, slot, live):
     """Return the state [b] of each image's decoder: see coder.Decoder."""
     at, state = tl.load(code_at + slot, mask=live, other=0), tl.load(code_value + slot, mask=live, other=0)
-    return at, state, tl.load(code_range + slot, mask=live, other=_LEAST)
+    return at, state, tl.load(code_range + slot, mask=live, other=_MIN_RANGE)
 
 
 @triton.jit
@@ -286,7 +286,7 @@ def _take(code, at, state, range_, start, stop, is_new, code_length):
     state = tl.where(is_new, tl.minimum(state - unit * start, rest - 1), state)
     range_ = tl.where(is_new, rest, range_)
     for _ in tl.static_range(_MOVED):
-        moves = range_ < _LEAST
+        moves = range_ < _MIN_RANGE
         byte = tl.load(code + at, mask=moves & (at < code_length), other=0).to(tl.int64)
         state = tl.where(moves, state << 8 | byte, state)
         at += moves.to(tl.int64)

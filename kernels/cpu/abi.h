@@ -11,7 +11,7 @@ extern "C" {
 enum Reads { BYTE, WINDOW };
 enum Predicts { PIXEL_LOGISTICS, CATEGORICAL };
 
-constexpr int64_t MOST_CHANNELS = 4;
+constexpr int64_t MAX_CHANNELS = 4;
 
 // Sizes and options of a network: L layers, H heads, C key width, M value width, K mixture components, D = H M.
 struct Shape {

@@ -23,7 +23,7 @@ ABI = 12
 ARITHMETIC = 10  # raised with every change of a bit of the parameters: codes of images are then no longer read
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
-MOST_THREADS = 1024
+MAX_THREADS = 1024
 
 _i64, _pointer = ctypes.c_int64, ctypes.c_void_p
 
@@ -76,8 +76,8 @@ class Network:
             raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(known)}")
         if weights not in WEIGHT_TYPES:
             raise ValueError(f"weights are stored as {', '.join(WEIGHT_TYPES)}, not {weights!r}")
-        if not 1 <= threads <= MOST_THREADS:
-            raise ValueError(f"threads must be from 1 to {MOST_THREADS}, not {threads}")
+        if not 1 <= threads <= MAX_THREADS:
+            raise ValueError(f"threads must be from 1 to {MAX_THREADS}, not {threads}")
         shape.check()
         kept = [tensor.detach().float().contiguous() for tensor in tensors]
         crossing = (_Tensor * len(kept))(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in kept))

@@ -110,7 +110,7 @@ void scanline_read(void* network, const Slots* slots, int64_t start, int64_t sto
 
 int64_t scanline_follow(void* network, const float* parameters, const float* without, const uint8_t* path, int64_t steps,
                         int64_t seed, int64_t index, int64_t position, float temperature, float guidance, uint8_t* drawn) {
-    const uint8_t known[MOST_CHANNELS] = {};
+    const uint8_t known[MAX_CHANNELS] = {};
     return static_cast<Runner*>(network)->follow({parameters, without, path, steps},
                                                  {seed, index, position, temperature, known}, guidance, drawn);
 }

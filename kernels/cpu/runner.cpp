@@ -17,7 +17,7 @@ constexpr int64_t ROWS_PER_GROUP = 2;  // with fewer rows than this for each thr
 // A group that lost time at a barrier grows again after so many times as long, within these limits: where other programs
 // keep the cores, attempts cost a few percent.
 constexpr int SMALLER_FOR = 20;
-constexpr auto SHORTEST_SMALLER = std::chrono::milliseconds(5), LONGEST_SMALLER = std::chrono::milliseconds(1000);
+constexpr auto MIN_SMALLER = std::chrono::milliseconds(5), MAX_SMALLER = std::chrono::milliseconds(1000);
 
 class IsaRunner final : public Runner {
     const Network network;
@@ -195,7 +195,7 @@ class IsaRunner final : public Runner {
     static bool may_decode(const Slots& slots, int64_t b) {
         if (!slots.codes || !slots.codes->range[b]) return true;
         const int64_t range = slots.codes->range[b], value = slots.codes->value[b];
-        const bool is_decoder = LEAST_RANGE <= range && range <= MOST_RANGE && 0 <= value && value < range;
+        const bool is_decoder = MIN_RANGE <= range && range <= MAX_RANGE && 0 <= value && value < range;
         return is_decoder && slots.codes->at[b] >= 0 && !slots.partner[b];
     }
 
@@ -243,7 +243,7 @@ class IsaRunner final : public Runner {
         for (int64_t group = 0; group < groups; group++) lost += tiles[group]->barrier.lost_time;
         const std::chrono::nanoseconds of_each(lost / (groups * (size - 1)));
         largest_group = smallest;
-        grow_at = Clock::now() + std::clamp<Clock::duration>(SMALLER_FOR * of_each, SHORTEST_SMALLER, LONGEST_SMALLER);
+        grow_at = Clock::now() + std::clamp<Clock::duration>(SMALLER_FOR * of_each, MIN_SMALLER, MAX_SMALLER);
     }
 
     void grow() {
@@ -264,7 +264,7 @@ class IsaRunner final : public Runner {
         const int64_t b = tile.slot[r], position = tile.position[r], at = b * weights.bytes + position, partner = slots.partner[b];
         if (partner < 0) return;
         const Draw draw{slots.seed[b], slots.index[b], position, slots.temperature[b], slots.known + at};
-        double bits[MOST_CHANNELS];
+        double bits[MAX_CHANNELS];
         const float* p = network.parameters(tile, r);
         float* memory = scratch.distribution.data;
         uint8_t* bytes = slots.images + at;

@@ -5,10 +5,10 @@ import ctypes
 
 import torch
 
-from scanline.kernels import BEYOND, DEEPEST, LARGEST_IMAGE, WIDEST
-from scanline.kernels.codec.coder import LEAST, WHOLE
+from scanline.kernels import BEYOND, LARGEST_IMAGE, MAX_DEPTH, MAX_WIDTH
+from scanline.kernels.codec.coder import MIN_RANGE, WHOLE
 
-MOST_CHANNELS = 4
+MAX_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
 STATE = ("s", "z", "position", "recent")
 CODES = ("code", "code_at", "code_value", "code_range")  # of slots, of which images may be painted from codes
@@ -32,18 +32,18 @@ class Shape(ctypes.Structure):
         """Raise ValueError, one sentence, where there is no such network."""
         limits = {
             **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
-            **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, WIDEST)),
+            **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, MAX_WIDTH)),
             **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial"), (0, 1)),
             **dict.fromkeys(("exp_scale", "skip", "centred", "neighbours"), (0, 1)),
-            **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, DEEPEST)),
-            "channels": (1, MOST_CHANNELS),
-            "layers": (1, DEEPEST),
+            **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, MAX_DEPTH)),
+            "channels": (1, MAX_CHANNELS),
+            "layers": (1, MAX_DEPTH),
             "predicts": (0, len(PREDICTS) - 1),
-            "blocks": (0, DEEPEST),
-            "block_width": (1 if self.blocks else 0, WIDEST),
-            "waves": (0, DEEPEST),
+            "blocks": (0, MAX_DEPTH),
+            "block_width": (1 if self.blocks else 0, MAX_WIDTH),
+            "waves": (0, MAX_DEPTH),
             "outside": (0, 255),
-            "classes": (0, DEEPEST),
+            "classes": (0, MAX_DEPTH),
         }
         for name, (least, most) in limits.items():
             if not least <= getattr(self, name) <= most:
@@ -52,8 +52,8 @@ class Shape(ctypes.Structure):
         width = self.heads * self.value_width
         if self.height * self.width * self.channels > LARGEST_IMAGE:
             raise ValueError(f"an image has more than {LARGEST_IMAGE} bytes")
-        if max(width, self.heads * self.key_width) > WIDEST:
-            raise ValueError(f"heads x width is more than {WIDEST}")
+        if max(width, self.heads * self.key_width) > MAX_WIDTH:
+            raise ValueError(f"heads x width is more than {MAX_WIDTH}")
         if self.step_bytes != (self.channels if window else 1) or (categorical and self.step_bytes > 1):
             raise ValueError(f"a step of this network cannot paint {self.step_bytes} bytes")
         if self.skip and (categorical or not window):
@@ -185,7 +185,9 @@ class Shape(ctypes.Structure):
 
 def _check_codes(at: torch.Tensor, value: torch.Tensor, range_: torch.Tensor, partner: torch.Tensor) -> None:
     """Raise ValueError where a slot's code is not that of a decoder."""
-    is_decoder = (range_ >= LEAST) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
+    is_decoder = (
+        (range_ >= MIN_RANGE) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
+    )
     if not bool((is_decoder | (range_ == 0)).all()):
         raise ValueError("a code has a range from 2^40 to 2^48, a value below it, and no guided image")
 

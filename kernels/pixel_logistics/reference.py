@@ -26,7 +26,7 @@ LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
 # Of a guided byte: a probability below it counts as it. Far from all means logarithms differ without bound, and mixed
 # they would choose the byte.
-LEAST_PROBABILITY = 2.0**-40
+MIN_PROBABILITY = 2.0**-40
 SCALES = ("exp", "elu")
 
 
@@ -130,7 +130,7 @@ class PixelLogistics:
         for channel in range(self.channels):
             mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
             each = log_bin(every, mean.unsqueeze(-2), scale.unsqueeze(-2))  # [2, ..., 256, K]
-            logs = torch.logsumexp(weights.unsqueeze(-2) + each, dim=-1).clamp(min=math.log(LEAST_PROBABILITY))
+            logs = torch.logsumexp(weights.unsqueeze(-2) + each, dim=-1).clamp(min=math.log(MIN_PROBABILITY))
             own = (part[..., channel : channel + 1] for part in (values, known))
             draws = uniforms[..., channel : channel + 1, :]
             byte = Categorical().sample(guided(logs[0], logs[1], guidance), draws, temperature, *own)

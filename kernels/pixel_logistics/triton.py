@@ -12,7 +12,7 @@ import triton.language as tl
 
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import VALUES
-from scanline.kernels.pixel_logistics.reference import LEAST_PROBABILITY, PixelLogistics
+from scanline.kernels.pixel_logistics.reference import MIN_PROBABILITY, PixelLogistics
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import (
     check,
@@ -68,7 +68,7 @@ def sample(
             parameters, base, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, label,
             partner, guidance, images.shape[1], distribution.components, distribution.channels, distribution.width,
             triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels),
-            distribution.scale, VALUES, LEAST_PROBABILITY, num_warps=GUIDED_WARPS, **options(chained),
+            distribution.scale, VALUES, MIN_PROBABILITY, num_warps=GUIDED_WARPS, **options(chained),
         )  # fmt: skip
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, base, slots, images, known.view(torch.uint8), bits, known_bits, costs, temperature, seed, index,

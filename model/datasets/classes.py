@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model.class_names import plain
-from scanline.model.config import MOST_CLASSES
+from scanline.model.config import MAX_CLASSES
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.folder import Pictures, Refused, passed_over, printable
 
@@ -76,9 +76,9 @@ def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> t
     subfolders = sorted(with_pictures | {p.name for p in inside if p.is_dir() and not passed_over(p.name)})
     if empty := [name for name in subfolders if name not in with_pictures]:
         raise DataError(f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read")
-    if not 2 <= len(subfolders) <= MOST_CLASSES:
+    if not 2 <= len(subfolders) <= MAX_CLASSES:
         raise DataError(
-            f"{folder} must have from 2 to {MOST_CLASSES:,} subfolders, which are the classes, not {len(subfolders)}"
+            f"{folder} must have from 2 to {MAX_CLASSES:,} subfolders, which are the classes, not {len(subfolders)}"
         )
     label_of = {name: number for number, name in enumerate(subfolders, start=1)}
     labels = np.array([label_of[file.parts[0]] for file in pictures.files], np.int64)

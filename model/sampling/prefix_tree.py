@@ -25,7 +25,7 @@ from scanline.model.sampling.messages import ImageSpec
 from scanline.model.sampling.reading import Prefix
 from scanline.model.state import State
 
-MOST_BYTES = 64 << 20  # of states and parameters
+MAX_BYTES = 64 << 20  # of states and parameters
 RECENT = 32  # images that a finished one is compared with
 KEPT = 256  # images that start until an unused segment may be forgotten: else labels could take turns for ever
 
@@ -57,7 +57,7 @@ class PrefixTree:
     """Invariant: a node has a label's segment only where its parent has one, the root aside; `used` has them all, each
     parent's after its children's."""
 
-    def __init__(self, config: ModelConfig, backend: CpuBackend, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, config: ModelConfig, backend: CpuBackend, most_bytes: int = MAX_BYTES) -> None:
         self.config, self.backend, self.most_bytes = config, backend, most_bytes
         self.length = max(1, config.width // 2) * config.step_bytes  # of a segment, in bytes
         self.root = Node(b"")

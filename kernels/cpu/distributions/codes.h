@@ -10,7 +10,7 @@ namespace ISA {
 
 constexpr int32_t BIT = 1 << 16, ONE = 1 << 30, SURE = 1 << 26, SIGMOID_BITS = 28;
 constexpr int64_t PRECISION = 24, TOTAL = 1 << PRECISION;
-constexpr int64_t LEAST_RANGE = int64_t(1) << 40, MOST_RANGE = int64_t(1) << 48;
+constexpr int64_t MIN_RANGE = int64_t(1) << 40, MAX_RANGE = int64_t(1) << 48;
 
 // kernels/codec/tables.py. Made when a network is: no code of this processor may run while the library is loaded.
 struct CodeTables {
@@ -60,7 +60,7 @@ struct CodeReader {
         const int64_t unit = range >> PRECISION;
         range = unit * width;
         value = std::min(value - unit * start, range - 1);
-        for (; range < LEAST_RANGE; range <<= 8, at++) value = value << 8 | (at < size ? code[at] : 0);
+        for (; range < MIN_RANGE; range <<= 8, at++) value = value << 8 | (at < size ? code[at] : 0);
     }
 };
 
@@ -106,15 +106,15 @@ class Codec {
     }
 
   private:
-    static constexpr int32_t MOST = 1 << 26, FARTHEST = 1 << 23, MOST_FACTOR = 1 << 20, BYTE = 1 << 12, CENTRE = 522240;
+    static constexpr int32_t MAX_VALUE = 1 << 26, FARTHEST = 1 << 23, MAX_FACTOR = 1 << 20, BYTE = 1 << 12, CENTRE = 522240;
     static constexpr float BITS_OF_E_WHOLE = 94548;
-    static constexpr int64_t RATE = 12441254689, FASTEST = 13011448;
-    static constexpr int32_t FLOOR = 661836, LEAST_SCALE = 105;
+    static constexpr int64_t RATE = 12441254689, MAX_RATE = 13011448;
+    static constexpr int32_t FLOOR = 661836, MIN_SCALE = 105;
 
     static int32_t whole(float parameter, float factor) {
         float product = parameter * factor;
-        product = product > float(-MOST) ? product : float(-MOST);
-        return int32_t(product < float(MOST) ? product : float(MOST));
+        product = product > float(-MAX_VALUE) ? product : float(-MAX_VALUE);
+        return int32_t(product < float(MAX_VALUE) ? product : float(MAX_VALUE));
     }
 
     int32_t exp2(int64_t bits) const {
@@ -149,7 +149,7 @@ class Codec {
 
     // Writes how many bits each of n logits is below the largest.
     static void write_below(const float* logits, int64_t n, int64_t* below) {
-        int32_t top = -MOST;
+        int32_t top = -MAX_VALUE;
         for (int64_t i = 0; i < n; i++) {
             const int32_t bits = whole(logits[i], BITS_OF_E_WHOLE);
             below[i] = bits;
@@ -160,8 +160,8 @@ class Codec {
 
     int64_t rate(float raw) const {
         const int32_t bits = whole(raw, BITS_OF_E_WHOLE);
-        if (shape.exp_scale) return (exp2(std::max(bits + FLOOR, 0)) >> 6) * FASTEST >> 24;
-        return RATE / ((exp2(std::max(-bits, 0)) >> 10) + std::max(whole(raw, 1 << 20), 0) + LEAST_SCALE);
+        if (shape.exp_scale) return (exp2(std::max(bits + FLOOR, 0)) >> 6) * MAX_RATE >> 24;
+        return RATE / ((exp2(std::max(-bits, 0)) >> 10) + std::max(whole(raw, 1 << 20), 0) + MIN_SCALE);
     }
 
     // Calls choose(c, start_of) for each byte of a step, which returns the byte; start_of(value) is where the interval of a
@@ -199,8 +199,8 @@ class Codec {
             means[i] = std::clamp<int32_t>(whole(parameters[i], CENTRE), -FARTHEST, FARTHEST) + CENTRE;
         for (int64_t i = 0; i < K * C; i++) rates[i] = rate(parameters[K * C + i]);
         for (int64_t i = 0; i < K * F; i++)
-            factors[i] = std::clamp(whole(parameters[2 * K * C + i], BYTE), -MOST_FACTOR, MOST_FACTOR);
-        int64_t values[MOST_CHANNELS];
+            factors[i] = std::clamp(whole(parameters[2 * K * C + i], BYTE), -MAX_FACTOR, MAX_FACTOR);
+        int64_t values[MAX_CHANNELS];
         for (int64_t c = 0; c < C; c++) {
             int64_t total = 0;
             for (int64_t k = 0; k < K; k++) {

@@ -117,7 +117,7 @@ static inline void run_pixel(const Shape& shape, const float* parameters, float 
     const int64_t K = shape.components, C = shape.step_bytes;
     Mixture mixture(shape, parameters, temperature, scratch);
     double given = mixture.weighed.log_sum();
-    float seen[MOST_CHANNELS];
+    float seen[MAX_CHANNELS];
     for (int64_t c = 0; c < C; c++) {
         mixture.enter(c, seen);
         // A component drawn by its weight given the earlier bytes, and a byte from its logistic.
@@ -140,7 +140,7 @@ static inline void run_pixel(const Shape& shape, const float* parameters, float 
 
 // Of a guided byte: a probability below it counts as it. Far from all means logarithms differ without bound, and mixed they
 // would choose the byte.
-constexpr float LEAST_PROBABILITY = 0x1p-40f;
+constexpr float MIN_PROBABILITY = 0x1p-40f;
 constexpr float NEGLIGIBLE = 0x1p-66f;  // weight of a component, which over 256 values changes no bit of what is at least that
 constexpr float FARTHEST = -35.0f;  // -|t|, below which a logistic gives a value less than 2^-50
 
@@ -179,7 +179,7 @@ static inline void log_probabilities(const Mixture& mixture, float* own, float* 
         store(logs + i, sum);
     }
     logs[0] = black, logs[VALUES - 1] = white;
-    for (int64_t i = 0; i < VALUES; i += W) store(logs + i, logarithm(larger(load(logs + i), splat(LEAST_PROBABILITY))));
+    for (int64_t i = 0; i < VALUES; i += W) store(logs + i, logarithm(larger(load(logs + i), splat(MIN_PROBABILITY))));
 }
 
 // Paints the `bytes` [C] of a guided image that are not known. Each is drawn by its first uniform from the 256 values, by
@@ -190,7 +190,7 @@ static inline float draw_guided_pixel(const Shape& shape, const float* with, con
     const int64_t K = shape.components, C = shape.step_bytes, P = K * (1 + 2 * C + coefficients_of(shape));
     float *own = scratch + 2 * mixture_scratch(shape), *mixed = own + 4 * K, *logs = mixed + VALUES, *weights = logs + VALUES;
     Mixture of_class(shape, with, 1.0f, scratch), of_any(shape, without, 1.0f, scratch + mixture_scratch(shape));
-    float seen[MOST_CHANNELS], failed = zero_if_finite(with, P) + zero_if_finite(without, P);
+    float seen[MAX_CHANNELS], failed = zero_if_finite(with, P) + zero_if_finite(without, P);
     for (int64_t c = 0; c < C; c++) {
         of_class.enter(c, seen);
         of_any.enter(c, seen);

@@ -94,7 +94,7 @@ struct Weights {
           window_bytes(pixels_around(given.window_rows, given.window_columns) * given.channels),
           linear_inputs(window_bytes + (given.centred ? given.channels : 0)),
           inputs(linear_inputs + 2 * given.waves * pixels_around(given.wave_rows, given.wave_columns) * given.channels) {
-        if (shape.channels > MOST_CHANNELS || shape.step_bytes > shape.channels)
+        if (shape.channels > MAX_CHANNELS || shape.step_bytes > shape.channels)
             throw std::invalid_argument("a step has too many bytes");
         TensorReader reader(tensors, count);
         // the input, the head and the skip are never rounded to 8 bits: a small error of a mean is a whole byte

@@ -48,10 +48,10 @@ static inline void read_window(const Weights& w, const uint8_t* image, int64_t p
     const int64_t values = copy_window(shape, image, y, x, shape.window_rows, shape.window_columns, bytes);
 
     // the references repeated, so that a whole vector of them can be loaded from any channel on
-    float references[MOST_CHANNELS + W] = {};
+    float references[MAX_CHANNELS + W] = {};
     if (shape.centred) {
         read_references(shape, image, y, x, references);
-        for (int64_t i = C; i < MOST_CHANNELS + W; i++) references[i] = references[i - C];
+        for (int64_t i = C; i < MAX_CHANNELS + W; i++) references[i] = references[i - C];
         memcpy(inputs + values, references, 4 * C);
     }
     for (int64_t i = 0; i < values; i += W) {

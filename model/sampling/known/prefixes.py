@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PER_SLOT = 0.25  # prefixes for each slot; their memory counts where slots are chosen by memory
 AHEAD = 0.5  # of the room may be taken by prefixes that are read ahead
-MOST_IMAGES = 8  # that start from a prefix while requests of the same client wait for room
+MAX_IMAGES = 8  # that start from a prefix while requests of the same client wait for room
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Prefixes:
         if not self._is_full or not self.wanted:
             return False
         another_waits = len(self.wanted.clients) > 1 or held.client not in self.wanted.clients
-        return another_waits or held.images >= MOST_IMAGES
+        return another_waits or held.images >= MAX_IMAGES
 
     def drop(self, request: int) -> None:
         """Forget a request and free its room, if it is there."""

@@ -11,7 +11,7 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.prefixes import MOST_IMAGES
+from scanline.model.sampling.known.prefixes import MAX_IMAGES
 from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest
 from scanline.model.sampling.offline import paint
 from scanline.model.sampling.reading import Prefix, Reading
@@ -109,7 +109,7 @@ def test_while_there_is_room_each_picture_is_read_once(of_forty_slots: CountingE
 def test_requests_of_one_client_that_wait_for_room_share_a_read_between_several_images(
     of_two_slots: CountingEngine,
 ) -> None:
-    run_until_idle(of_two_slots, *(edit(request, MOST_IMAGES) for request in range(12)))
+    run_until_idle(of_two_slots, *(edit(request, MAX_IMAGES) for request in range(12)))
     assert of_two_slots.images_read == 12
 
 

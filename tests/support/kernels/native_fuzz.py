@@ -89,7 +89,7 @@ def _encode(slots: Arrays, random: Random) -> None:
     """Give codes of random bytes to some of the slots that are not guided, IN PLACE."""
     count, width = len(slots["label"]), int(random.integers(0, 40))
     chosen = torch.from_numpy(random.random(count) < 0.5) & (slots["partner"] == 0)
-    range_ = torch.from_numpy(random.integers(coder.LEAST, coder.WHOLE + 1, count))
+    range_ = torch.from_numpy(random.integers(coder.MIN_RANGE, coder.WHOLE + 1, count))
     slots["code"] = torch.from_numpy(random.integers(0, 256, (count, width), np.uint8))
     slots["code_at"] = torch.from_numpy(random.integers(0, width + 3, count))
     slots["code_value"] = torch.from_numpy(random.integers(0, range_.numpy()))
