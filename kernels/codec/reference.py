@@ -1,4 +1,4 @@
-"""The law of codes: a byte's distribution as whole numbers, from the parameters that a step computes.
+"""Quantised CDFs: a byte's distribution as whole numbers, from the parameters that a step computes.
 
 Encoder and decoder must agree to the last bit, on any processor and in any language. So the parameters become whole
 numbers at once, by one multiplication and without a rounding that could differ, and all that follows is arithmetic of
@@ -37,14 +37,14 @@ Table = Callable[[], tuple[int, ...]]
 Choose = Callable[[Starts], torch.Tensor]  # returns the values int64 [...] of the byte that has these intervals
 
 
-def go_through(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
+def for_each_channel(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
     """Call `choose` for each byte of a step in order, under `parameters` [..., width] float32: an encoder knows the
     byte, a decoder finds it."""
     if isinstance(distribution, Categorical):
         before = torch.nn.functional.pad(_weights(_below_largest(parameters)).cumsum(-1), (1, 0))
         choose(lambda values: _start(before.gather(-1, values[..., None])[..., 0] * TOTAL // before[..., -1], values))
     else:
-        _go_through_pixel(distribution, parameters, choose)
+        _for_each_pixel_channel(distribution, parameters, choose)
 
 
 def intervals(
@@ -59,7 +59,7 @@ def intervals(
         found.append(torch.stack((start, starts(value + 1) - start), dim=-1))
         return value
 
-    go_through(distribution, parameters, choose)
+    for_each_channel(distribution, parameters, choose)
     return torch.stack(found, dim=-2)
 
 
@@ -100,7 +100,7 @@ def decode(distribution: Categorical | PixelLogistics, parameters: torch.Tensor,
         found.append(values)
         return values
 
-    go_through(distribution, parameters, choose)
+    for_each_channel(distribution, parameters, choose)
     return torch.stack(found, dim=-1).to(torch.uint8)
 
 
@@ -152,7 +152,7 @@ class _Logistics:
         return below - below.amin(-1, keepdim=True)
 
 
-def _go_through_pixel(distribution: PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
+def _for_each_pixel_channel(distribution: PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
     k, c = distribution.components, distribution.channels
     logits, raw_means, raw_scales, raw_factors = parameters.split(
         (k, k * c, k * c, k * distribution.coefficients), dim=-1

@@ -1,8 +1,8 @@
-"""The law of codes on a GPU: the intervals of bytes that are known, and bytes that are decoded in place of drawn ones,
+"""Quantised CDFs on a GPU: the intervals of bytes that are known, and bytes that are decoded in place of drawn ones,
 by one kernel for each distribution. References: reference.py and coder.Decoder, the same bit for bit.
 
-`decode` stands before the sampling kernel of its step, which keeps the bytes and adds their cost. law_triton.py has the
-arithmetic.
+`decode` stands before the sampling kernel of its step, which keeps the bytes and adds their cost. The arithmetic is
+in quantised_cdf_triton.py.
 """
 
 import torch
@@ -11,7 +11,7 @@ import triton.language as tl
 
 from scanline.kernels.categorical.reference import VALUES, Categorical
 from scanline.kernels.codec import coder
-from scanline.kernels.codec.law_triton import (
+from scanline.kernels.codec.quantised_cdf_triton import (
     BITS_OF_E,
     NOTHING,
     SURE,

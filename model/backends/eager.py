@@ -15,7 +15,7 @@ import torch
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import range_bits
 from scanline.kernels.codec.reference import Readers, decode
-from scanline.kernels.codec.reference import intervals as law_intervals
+from scanline.kernels.codec.reference import intervals as quantised_intervals
 from scanline.kernels.philox import uniforms
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
@@ -77,7 +77,7 @@ class EagerBackend(Backend):
                 else:
                     parameters = self._stepped(image, state, stop, label)
                     steps = image[:, start:stop].unflatten(1, (-1, self.model.config.step_bytes))
-                    coded = law_intervals(self.model.distribution, parameters, steps)
+                    coded = quantised_intervals(self.model.distribution, parameters, steps)
                     batch.intervals[i, start:stop] = coded.flatten(1, 2)[0]
                 if batch.tolerances[i]:
                     values = image[:, start:stop].cpu().numpy()

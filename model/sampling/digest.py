@@ -19,7 +19,7 @@ from scanline.model.network.transformer import Transformer
 
 # Raised with every change of a painted byte that comes neither from a backend's `build` nor with a new version.
 PAINTING = 1
-LAW = 1  # raised with every change of an interval by kernels/codec
+QUANTISED_CDF = 1  # raised with every change of an interval by kernels/codec
 CODED_FORMAT = 2  # of config.json when codes began; a field of a later one counts where it is not its default
 HEX_DIGITS = 32  # 16 bytes: enough for no two models to share one by chance, short enough for a log line
 
@@ -41,14 +41,16 @@ def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
 
 def coding_digest(model: Transformer, backend: Backend, precision: str) -> str:
     """Return the same of what decides the intervals of an image's bytes, and so what its code paints: the network, what
-    computes its parameters, and the law of codes. A later version of this program decodes what it has encoded."""
+    computes its parameters, and the quantised CDFs. A later version of this program decodes what it has encoded."""
     chosen: dict[str, Any] = {"format": CODED_FORMAT}
     for field in fields(model.config):
         if (value := getattr(model.config, field.name)) != field.default:
             chosen[field.name] = value
     if model.config.step == "pixel":  # as config.json has it
         chosen["reads"] = READS["pixel"]
-    return _digest(model, {"config": chosen, "backend": backend.arithmetic, "precision": precision, "law": LAW})
+    return _digest(
+        model, {"config": chosen, "backend": backend.arithmetic, "precision": precision, "law": QUANTISED_CDF}
+    )
 
 
 def _digest(model: Transformer, described: dict[str, Any]) -> str:

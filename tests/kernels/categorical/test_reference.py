@@ -7,7 +7,7 @@ from scanline.kernels.categorical import Categorical
 from scanline.kernels.categorical.reference import guided
 from tests.support.close import assert_close
 
-LAW = Categorical()
+DISTRIBUTION = Categorical()
 BYTES = torch.arange(256, dtype=torch.uint8).unsqueeze(1)
 
 
@@ -16,7 +16,7 @@ def logits(seed: int = 0) -> torch.Tensor:
 
 
 def test_probabilities_are_the_softmax_and_sum_to_one() -> None:
-    found = LAW.log_prob(logits().expand(256, -1), BYTES).exp().squeeze(1)
+    found = DISTRIBUTION.log_prob(logits().expand(256, -1), BYTES).exp().squeeze(1)
     assert_close("probabilities", torch.softmax(logits().double(), dim=0), found)
     assert abs(found.double().sum() - 1) < 1e-5
 
@@ -26,7 +26,7 @@ def test_samples_follow_the_probabilities(temperature: float) -> None:
     count = 60_000
     uniforms = ((torch.arange(count) + 0.5) / count).view(-1, 1, 1).expand(-1, 1, 2)
     nothing = torch.zeros(count, 1, dtype=torch.uint8)
-    painted = LAW.sample(
+    painted = DISTRIBUTION.sample(
         logits().expand(count, -1), uniforms, torch.full((count,), temperature), nothing, nothing.bool()
     )
     shares = torch.bincount(painted.flatten().long(), minlength=256).double() / count
@@ -39,7 +39,7 @@ def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range() -> None:
     uniforms = torch.tensor([0.5, 1e-7, 1 - 6e-8]).view(3, 1, 1).expand(-1, 1, 2)
     given = torch.full((3, 256), -200.0)
     given[:, 3], given[:, 255] = 0.0, 0.0
-    painted = LAW.sample(given, uniforms, torch.ones(3), values, known)
+    painted = DISTRIBUTION.sample(given, uniforms, torch.ones(3), values, known)
     assert painted.flatten().tolist() == [9, 3, 255]
 
 

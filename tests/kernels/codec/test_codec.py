@@ -1,4 +1,4 @@
-"""The law of codes and the arithmetic coder: what is encoded is decoded, and costs what the distributions say."""
+"""Quantised CDFs and the arithmetic coder: what is encoded is decoded, and costs what the distributions say."""
 
 import math
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.codec.coder import TOTAL, Decoder, encode
-from scanline.kernels.codec.reference import find, go_through, intervals, sigmoid
+from scanline.kernels.codec.reference import find, for_each_channel, intervals, sigmoid
 from scanline.kernels.codec.tables import BIT, ONE, SURE, exp2_table, log2_table, sigmoid_table
 from scanline.kernels.pixel_logistics import PixelLogistics
 
@@ -78,7 +78,7 @@ def test_a_decoder_finds_the_bytes(distribution: Categorical | PixelLogistics) -
         return value
 
     for row in parameters:
-        go_through(distribution, row[None], choose)
+        for_each_channel(distribution, row[None], choose)
     assert decoded == values.flatten().tolist()
 
 

@@ -1,4 +1,4 @@
-"""The law of codes in Triton: the intervals of the reference, and the bytes and states of its decoder."""
+"""Quantised CDFs in Triton: the intervals of the reference, and the bytes and states of its decoder."""
 
 import math
 
@@ -10,7 +10,7 @@ from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.categorical.triton import sample as sample_categorical
 from scanline.kernels.codec.coder import Decoder
-from scanline.kernels.codec.reference import Starts, find, go_through, intervals
+from scanline.kernels.codec.reference import Starts, find, for_each_channel, intervals
 from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
@@ -101,7 +101,7 @@ def decode_by_reference(distribution: Distribution, parameters: torch.Tensor, po
         place += 1
         return value
 
-    go_through(distribution, parameters[None], choose)
+    for_each_channel(distribution, parameters[None], choose)
     for name, number in zip(CODED[1:], (decoder.at, decoder.value, decoder.range), strict=True):
         pool[name][slot] = number
 

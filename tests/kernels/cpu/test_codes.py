@@ -1,4 +1,4 @@
-"""The kernel's codes: the law's intervals on every instruction set, and images that are painted from them."""
+"""The kernel's codes: the reference's intervals on every instruction set, and images that are painted from them."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.codec.coder import WHOLE, Decoder, encode
-from scanline.kernels.codec.reference import intervals as law
+from scanline.kernels.codec.reference import intervals as expected_intervals
 from scanline.kernels.cpu.shape import PREDICTS, STATE
 from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.kernels import native_vectors
@@ -62,7 +62,7 @@ def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
     images[:, : shape.first] = native_vectors.slots(case)["images"][:, : shape.first]
     parameters, intervals = read(case, ISAS[-1], images)
     values = images[:, shape.first :].unflatten(1, (-1, shape.step_bytes))
-    assert torch.equal(law(distribution(case), parameters, values).flatten(1, 2), intervals.long())
+    assert torch.equal(expected_intervals(distribution(case), parameters, values).flatten(1, 2), intervals.long())
     codes = [encode(each) for each in intervals.tolist()]
     for isa in ISAS:
         slots = coded(case, [Decoder(code) for code in codes], max(map(len, codes)))

@@ -10,19 +10,19 @@ from tests.support.kernels.pixel_logistics import assert_fits, conditionals, par
 
 PIXELS = {1: [[0], [255], [77]], 3: [[0, 0, 255], [255, 3, 0], [120, 128, 131]]}
 DRAWS = 60_000
-LAWS = [(1, 1), (5, 1), (1, 3), (5, 3), (5, 1, "elu"), (2, 3, "elu")]
+MIXTURES = [(1, 1), (5, 1), (1, 3), (5, 3), (5, 1, "elu"), (2, 3, "elu")]
 
 
-@pytest.mark.parametrize("law", [PixelLogistics(*of) for of in LAWS], ids=str)
-def test_probabilities_are_those_of_the_formula_and_sum_to_one(law: PixelLogistics) -> None:
-    for seed, pixel in enumerate(PIXELS[law.channels]):
-        given = parameters(law.components, law.channels, seed)
-        assert given.shape == (law.width,)
-        expected = conditionals(given, law.components, pixel, scale=law.scale)
-        for channel in range(law.channels):
+@pytest.mark.parametrize("mixture", [PixelLogistics(*of) for of in MIXTURES], ids=str)
+def test_probabilities_are_those_of_the_formula_and_sum_to_one(mixture: PixelLogistics) -> None:
+    for seed, pixel in enumerate(PIXELS[mixture.channels]):
+        given = parameters(mixture.components, mixture.channels, seed)
+        assert given.shape == (mixture.width,)
+        expected = conditionals(given, mixture.components, pixel, scale=mixture.scale)
+        for channel in range(mixture.channels):
             values = torch.tensor(pixel, dtype=torch.uint8).repeat(256, 1)
             values[:, channel] = torch.arange(256)
-            found = law.log_prob(given.expand(256, -1), values)[:, channel].exp()
+            found = mixture.log_prob(given.expand(256, -1), values)[:, channel].exp()
             assert_close(f"channel {channel} of {pixel}", expected[channel], found)
 
 
@@ -52,43 +52,46 @@ def counts(values: torch.Tensor, kinds: int = 256) -> torch.Tensor:
     return torch.bincount(values.long(), minlength=kinds).double()
 
 
-def sampled(law: PixelLogistics, given: torch.Tensor, temperature: float, known: list[int]) -> torch.Tensor:
+def sampled(mixture: PixelLogistics, given: torch.Tensor, temperature: float, known: list[int]) -> torch.Tensor:
     """DRAWS x C bytes, of which the first are `known`."""
-    uniforms = torch.rand(DRAWS, law.channels, 2, generator=torch.Generator().manual_seed(1)).clamp(1e-6, 1 - 1e-6)
-    values = torch.tensor([*known, *[0] * (law.channels - len(known))], dtype=torch.uint8).expand(DRAWS, -1)
-    is_known = (torch.arange(law.channels) < len(known)).expand(DRAWS, -1)
-    painted = law.sample(given.expand(DRAWS, -1), uniforms, torch.full((DRAWS,), temperature), values, is_known)
+    uniforms = torch.rand(DRAWS, mixture.channels, 2, generator=torch.Generator().manual_seed(1)).clamp(1e-6, 1 - 1e-6)
+    values = torch.tensor([*known, *[0] * (mixture.channels - len(known))], dtype=torch.uint8).expand(DRAWS, -1)
+    is_known = (torch.arange(mixture.channels) < len(known)).expand(DRAWS, -1)
+    painted = mixture.sample(given.expand(DRAWS, -1), uniforms, torch.full((DRAWS,), temperature), values, is_known)
     assert torch.equal(painted[:, : len(known)], values[:, : len(known)])
     return painted
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 1.7])
-@pytest.mark.parametrize("law", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
-def test_samples_follow_the_probabilities_given_what_came_before(law: PixelLogistics, temperature: float) -> None:
-    given, pixel = parameters(law.components, law.channels, 2), [140, 90, 60][: law.channels]
-    expected = conditionals(given, law.components, pixel, temperature, law.scale)
-    for channel in range(law.channels):
+@pytest.mark.parametrize("mixture", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
+def test_samples_follow_the_probabilities_given_what_came_before(mixture: PixelLogistics, temperature: float) -> None:
+    given, pixel = parameters(mixture.components, mixture.channels, 2), [140, 90, 60][: mixture.channels]
+    expected = conditionals(given, mixture.components, pixel, temperature, mixture.scale)
+    for channel in range(mixture.channels):
         # earlier bytes are known, and the component of a later byte follows from them
-        painted = sampled(law, given, temperature, pixel[:channel])
+        painted = sampled(mixture, given, temperature, pixel[:channel])
         assert_fits(counts(painted[:, channel]), expected[channel])
 
 
 @pytest.mark.parametrize("guidance", [0.0, 1.0, 2.5])
-@pytest.mark.parametrize("law", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
+@pytest.mark.parametrize("mixture", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
 def test_a_guided_byte_divides_the_unit_interval_as_the_mixed_logarithms_do(
-    law: PixelLogistics, guidance: float
+    mixture: PixelLogistics, guidance: float
 ) -> None:
     """Guidance 1 is the distribution with the class, 0 that without."""
-    pair, pixel = [parameters(law.components, law.channels, seed) for seed in (2, 3)], [140, 90, 60][: law.channels]
-    with_class, without = (conditionals(given, law.components, pixel, scale=law.scale) for given in pair)
+    pair, pixel = (
+        [parameters(mixture.components, mixture.channels, seed) for seed in (2, 3)],
+        [140, 90, 60][: mixture.channels],
+    )
+    with_class, without = (conditionals(given, mixture.components, pixel, scale=mixture.scale) for given in pair)
     mixed = torch.softmax((without.log() + guidance * (with_class.log() - without.log())) / 0.8, dim=-1)
     u = (torch.arange(300) + 0.5) / 300
-    for channel in range(law.channels):
-        known = (torch.arange(law.channels) != channel).expand(300, -1)
-        painted = law.sample_guided(
+    for channel in range(mixture.channels):
+        known = (torch.arange(mixture.channels) != channel).expand(300, -1)
+        painted = mixture.sample_guided(
             *(given.expand(300, -1) for given in pair),
             torch.full((300,), guidance),
-            u[:, None, None].expand(-1, law.channels, 2),
+            u[:, None, None].expand(-1, mixture.channels, 2),
             torch.full((300,), 0.8),
             torch.tensor(pixel, dtype=torch.uint8).expand(300, -1),
             known,
@@ -100,11 +103,11 @@ def test_a_guided_byte_divides_the_unit_interval_as_the_mixed_logarithms_do(
 
 def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with() -> None:
     """Counts of all (red, green), in 32 x 32 classes of 8 x 8 values."""
-    law, given = PixelLogistics(4, 3), parameters(4, 3, seed=2)
+    mixture, given = PixelLogistics(4, 3), parameters(4, 3, seed=2)
     pairs = torch.cartesian_prod(*[torch.arange(256, dtype=torch.uint8)] * 2)
     values = torch.cat((pairs, torch.zeros(len(pairs), 1, dtype=torch.uint8)), dim=1)
-    scored = law.log_prob(given.expand(len(pairs), -1), values)[:, :2].double().sum(dim=1).exp()
-    painted = sampled(law, given, 1.0, []).long()
+    scored = mixture.log_prob(given.expand(len(pairs), -1), values)[:, :2].double().sum(dim=1).exp()
+    painted = sampled(mixture, given, 1.0, []).long()
     joint = counts(256 * painted[:, 0] + painted[:, 1], 2**16)
     coarse = [table.view(32, 8, 32, 8).sum(dim=(1, 3)).flatten() for table in (joint, scored)]
     assert coarse[1].sum().item() == pytest.approx(1, abs=1e-4)
@@ -134,13 +137,13 @@ def test_temperature_is_each_images_own() -> None:
 
 @pytest.mark.parametrize("scale", ["exp", "elu"])
 def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients(scale: str) -> None:
-    law = PixelLogistics(2, 3, scale)
+    mixture = PixelLogistics(2, 3, scale)
     pixels = torch.tensor([[3, 128, 250], [0, 0, 255], [255, 255, 0]], dtype=torch.uint8)
     for mean, raw in ((-30.0, -50.0), (30.0, -50.0), (30.0, 0.0), (-30.0, 50.0)):
-        given = torch.zeros(law.width)
+        given = torch.zeros(mixture.width)
         given[2:8], given[8:14], given[14:] = mean, raw, 5.0
         given.requires_grad_()
-        log_prob = law.log_prob(given.expand(3, -1), pixels)
+        log_prob = mixture.log_prob(given.expand(3, -1), pixels)
         log_prob.sum().backward()
         assert log_prob.isfinite().all()
         assert given.grad is not None
@@ -148,9 +151,9 @@ def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients(scale: 
 
 
 def test_rows_of_a_batch_are_each_alone() -> None:
-    law = PixelLogistics(3, 3)
+    mixture = PixelLogistics(3, 3)
     given = torch.stack([parameters(3, 3, seed) for seed in range(4)])
     values = torch.tensor([[0, 255, 3], [128, 7, 200], [9, 9, 9], [255, 255, 255]], dtype=torch.uint8)
-    together = law.log_prob(given.view(2, 2, -1), values.view(2, 2, 3)).view(4, 3)
-    alone = torch.stack([law.log_prob(given[i], values[i]) for i in range(4)])
+    together = mixture.log_prob(given.view(2, 2, -1), values.view(2, 2, 3)).view(4, 3)
+    alone = torch.stack([mixture.log_prob(given[i], values[i]) for i in range(4)])
     assert_close("log-probabilities", alone, together)

@@ -25,37 +25,46 @@ from tests.support.engine.slot_arrays import (
 )
 
 PIXELS = 4
-LAWS = [PixelLogistics(*size) for size in [(5, 3), (1, 3), (5, 1), (5, 1, "elu")]]
+MIXTURES = [PixelLogistics(*size) for size in [(5, 3), (1, 3), (5, 1), (5, 1, "elu")]]
 
 
-def case(law: PixelLogistics, offset: float = -2.0) -> tuple[torch.Tensor, torch.Tensor]:
+def case(mixture: PixelLogistics, offset: float = -2.0) -> tuple[torch.Tensor, torch.Tensor]:
     """Parameters [BATCH, width], scales around e^offset, and base [BATCH, C]."""
-    parameters, scales = torch.randn(BATCH, law.width), law.components * (1 + law.channels)
-    parameters[:, scales : scales + law.components * law.channels] += offset
-    return there(parameters, torch.randn(BATCH, law.channels) / 2)
+    parameters, scales = torch.randn(BATCH, mixture.width), mixture.components * (1 + mixture.channels)
+    parameters[:, scales : scales + mixture.components * mixture.channels] += offset
+    return there(parameters, torch.randn(BATCH, mixture.channels) / 2)
 
 
-def with_base(law: PixelLogistics, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
+def with_base(mixture: PixelLogistics, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
     """The parameters as the reference takes them."""
-    moved, (k, c) = parameters.double(), (law.components, law.channels)
+    moved, (k, c) = parameters.double(), (mixture.components, mixture.channels)
     moved[:, k : k + k * c] += base.repeat(1, k)
     return moved
 
 
-@pytest.mark.parametrize(("law", "offset"), [*zip(LAWS, (-5.0, -2.0, -2.0, 2.0), strict=True)], ids=str)
-def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(law: PixelLogistics, offset: float) -> None:
-    (parameters, base), slots, before = case(law, offset), some_slots(), pool(PIXELS * law.channels, law.channels)
+@pytest.mark.parametrize(("mixture", "offset"), [*zip(MIXTURES, (-5.0, -2.0, -2.0, 2.0), strict=True)], ids=str)
+def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(
+    mixture: PixelLogistics, offset: float
+) -> None:
+    (parameters, base), slots, before = (
+        case(mixture, offset),
+        some_slots(),
+        pool(PIXELS * mixture.channels, mixture.channels),
+    )
     after = copy(before)
-    sample(parameters, base, slots, **after, distribution=law)
+    sample(parameters, base, slots, **after, distribution=mixture)
     slot = slots[slots >= 0]
-    own, means = with_base(law, parameters, base), slice(law.components, law.components * (1 + law.channels))
-    images, cost, known_cost = painted(law, own, slots, before, law.channels)
-    near = near_halves(law, means, own, slots, before, law.channels)
+    own, means = (
+        with_base(mixture, parameters, base),
+        slice(mixture.components, mixture.components * (1 + mixture.channels)),
+    )
+    images, cost, known_cost = painted(mixture, own, slots, before, mixture.channels)
+    near = near_halves(mixture, means, own, slots, before, mixture.channels)
     same = assert_painted(images, after["images"], near)[slot]
     assert same.sum() > len(slot) / 2
     assert_close("bits", cost[same], (after["bits"] - before["bits"])[slot][same])
     assert_close("known bits", known_cost[same], (after["known_bits"] - before["known_bits"])[slot][same])
-    assert torch.equal(after["position"][slot], before["position"][slot] + law.channels)
+    assert torch.equal(after["position"][slot], before["position"][slot] + mixture.channels)
     assert untouched(slots, before, after)
 
 
@@ -81,47 +90,47 @@ def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, ra
 
 
 def test_a_known_byte_decides_the_component_of_the_next() -> None:
-    law, before = PixelLogistics(2, 3), pool(3, 3)
+    mixture, before = PixelLogistics(2, 3), pool(3, 3)
     # two components alike but for their means: black, or white; the first byte says which of them it is
-    parameters = torch.zeros(BATCH, law.width)
+    parameters = torch.zeros(BATCH, mixture.width)
     parameters[:, 2:8], parameters[:, 8:14] = torch.tensor([-1.0] * 3 + [1.0] * 3), -5.0
     before["images"][:, 0] = torch.arange(len(before["images"]), device=DEVICE) % 2 * 255
     before["known"][:] = torch.tensor([True, False, False])
     slots = some_slots()
-    sample(*there(parameters, torch.zeros(BATCH, 3)), slots, **before, distribution=law)
+    sample(*there(parameters, torch.zeros(BATCH, 3)), slots, **before, distribution=mixture)
     painted_bytes = before["images"][slots[slots >= 0]].int()
     assert painted_bytes[:, 0].unique().tolist() == [0, 255]
     assert (painted_bytes - painted_bytes[:, :1]).abs().max() < 16
 
 
 def test_bits_of_known_bytes_are_those_given_the_earlier_bytes_painted_or_known() -> None:
-    law, before = PixelLogistics(2, 3), pool(3, 3)
-    (parameters, base), slots = case(law), some_slots()
+    mixture, before = PixelLogistics(2, 3), pool(3, 3)
+    (parameters, base), slots = case(mixture), some_slots()
     slot = slots[slots >= 0]
     before["known"][:] = torch.tensor([False, True, False])
     after, costs = copy(before), there(torch.zeros(BATCH, 3, dtype=torch.float64))[0]
-    sample(parameters, base, slots, **after, distribution=law, costs=costs)
+    sample(parameters, base, slots, **after, distribution=mixture, costs=costs)
     assert torch.equal((before["known_bits"][slot] + costs[slots >= 0, 1]), after["known_bits"][slot])
 
 
-@pytest.mark.parametrize("law", LAWS[::3], ids=str)
-def test_an_image_alone_has_the_same_bits(law: PixelLogistics) -> None:
-    (parameters, base), slots, before = case(law), some_slots(), pool(PIXELS * law.channels, law.channels)
+@pytest.mark.parametrize("mixture", MIXTURES[::3], ids=str)
+def test_an_image_alone_has_the_same_bits(mixture: PixelLogistics) -> None:
+    (parameters, base), slots, before = case(mixture), some_slots(), pool(PIXELS * mixture.channels, mixture.channels)
     together, alone = copy(before), copy(before)
-    sample(parameters, base, slots, **together, distribution=law)
+    sample(parameters, base, slots, **together, distribution=mixture)
     for i in (0, 5, BATCH - 1):
-        sample(parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], **alone, distribution=law)
+        sample(parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], **alone, distribution=mixture)
         slot = slots[i]
         assert all(torch.equal(together[name][slot], alone[name][slot]) for name in before)
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
-    law = PixelLogistics(5, 3)
-    parameters, base = case(law)
+    mixture = PixelLogistics(5, 3)
+    parameters, base = case(mixture)
     with pytest.raises(ValueError, match="do not fit"):
-        sample(parameters[:, 1:].contiguous(), base, some_slots(), **pool(12, 3), distribution=law)
+        sample(parameters[:, 1:].contiguous(), base, some_slots(), **pool(12, 3), distribution=mixture)
     with pytest.raises(ValueError, match=r"base \[12, 2\] does not fit 12 pixels of 3 bytes"):
-        sample(parameters, base[:, 1:].contiguous(), some_slots(), **pool(12, 3), distribution=law)
+        sample(parameters, base[:, 1:].contiguous(), some_slots(), **pool(12, 3), distribution=mixture)
 
 
 def guided_pairs(length: int, channels: int) -> tuple[Pool, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -136,34 +145,36 @@ def guided_pairs(length: int, channels: int) -> tuple[Pool, tuple[torch.Tensor, 
     return before, (of_guided["label"], of_guided["partner"], of_guided["guidance"])
 
 
-@pytest.mark.parametrize("law", LAWS[::2], ids=str)
-def test_a_guided_pair_draws_the_bytes_of_the_reference_and_pays_for_them_under_its_own(law: PixelLogistics) -> None:
-    before, guiding = guided_pairs(PIXELS * law.channels, law.channels)
-    parameters, base = (part[:5].contiguous() for part in case(law))
+@pytest.mark.parametrize("mixture", MIXTURES[::2], ids=str)
+def test_a_guided_pair_draws_the_bytes_of_the_reference_and_pays_for_them_under_its_own(
+    mixture: PixelLogistics,
+) -> None:
+    before, guiding = guided_pairs(PIXELS * mixture.channels, mixture.channels)
+    parameters, base = (part[:5].contiguous() for part in case(mixture))
     base[1], base[3] = base[0], base[2]
     slots = there(torch.tensor([9, 2, 6, 4, 5]))[0]
     after, plain = copy(before), copy(before)
-    sample(parameters, base, slots, **after, distribution=law, guiding=guiding)
-    sample(parameters, base, slots, **plain, distribution=law)
-    places = before["position"][slots, None] + torch.arange(law.channels, device=DEVICE)
+    sample(parameters, base, slots, **after, distribution=mixture, guiding=guiding)
+    sample(parameters, base, slots, **plain, distribution=mixture)
+    places = before["position"][slots, None] + torch.arange(mixture.channels, device=DEVICE)
     values, known = (before[name][slots].gather(1, places) for name in ("images", "known"))
     draws = uniforms(before["seed"][slots, None], before["index"][slots, None], places)
-    own, with_class = with_base(law, parameters, base), torch.tensor([0, 0, 3, 3], device=DEVICE)
+    own, with_class = with_base(mixture, parameters, base), torch.tensor([0, 0, 3, 3], device=DEVICE)
     given = draws[:4], before["temperature"][slots[:4]], values[:4], known[:4]
-    expected = law.sample_guided(own[with_class], own[with_class ^ 1], guiding[2][slots[:4]], *given)
+    expected = mixture.sample_guided(own[with_class], own[with_class ^ 1], guiding[2][slots[:4]], *given)
     painted_bytes = after["images"][slots].gather(1, places)
     assert torch.equal(expected, painted_bytes[:4])
     assert torch.equal(after["images"][5], plain["images"][5])
-    costs = -law.log_prob(own, painted_bytes).double() / math.log(2)
+    costs = -mixture.log_prob(own, painted_bytes).double() / math.log(2)
     assert_close("bits", costs.sum(dim=1), (after["bits"] - before["bits"])[slots])
     assert_close("known bits", (costs * known).sum(dim=1), (after["known_bits"] - before["known_bits"])[slots])
 
 
 def test_a_guided_image_costs_nan_where_the_parameters_without_its_class_are_not_finite() -> None:
-    law = PixelLogistics(5, 3)
+    mixture = PixelLogistics(5, 3)
     before, guiding = guided_pairs(12, 3)
-    parameters, base = (part[:4].contiguous() for part in case(law))
+    parameters, base = (part[:4].contiguous() for part in case(mixture))
     parameters[1, 30] = float("inf")
-    sample(parameters, base, there(torch.tensor([9, 2, 4, 6]))[0], **before, distribution=law, guiding=guiding)
+    sample(parameters, base, there(torch.tensor([9, 2, 4, 6]))[0], **before, distribution=mixture, guiding=guiding)
     assert before["bits"][[9, 2]].isnan().all()
     assert before["bits"][[4, 6]].isfinite().all()

@@ -15,19 +15,19 @@ from tests.support.engine.slot_arrays import BATCH, Pool, copy, pool, some_slots
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
-Law = Categorical | PixelLogistics
+Distribution = Categorical | PixelLogistics
 
 
-def sample(law: Law, parameters: torch.Tensor, slots: torch.Tensor, pool: Pool) -> None:
-    if isinstance(law, PixelLogistics):
-        (base,) = there(torch.zeros(BATCH, law.channels))
-        sample_pixel_logistics(parameters, base, slots, **pool, distribution=law)
+def sample(distribution: Distribution, parameters: torch.Tensor, slots: torch.Tensor, pool: Pool) -> None:
+    if isinstance(distribution, PixelLogistics):
+        (base,) = there(torch.zeros(BATCH, distribution.channels))
+        sample_pixel_logistics(parameters, base, slots, **pool, distribution=distribution)
     else:
         sample_categorical(parameters, slots, **pool, **unguided())
 
 
 @pytest.mark.parametrize(
-    ("law", "value"),
+    ("distribution", "value"),
     [
         (Categorical(), float("nan")),
         (Categorical(), -float("inf")),
@@ -36,18 +36,18 @@ def sample(law: Law, parameters: torch.Tensor, slots: torch.Tensor, pool: Pool) 
     ],
     ids=str,
 )
-def test_bits_are_not_finite_where_a_parameter_is_not(law: Law, value: float) -> None:
-    (parameters,), slots, before = there(torch.randn(BATCH, law.width)), some_slots(), pool(6, 3)
+def test_bits_are_not_finite_where_a_parameter_is_not(distribution: Distribution, value: float) -> None:
+    (parameters,), slots, before = there(torch.randn(BATCH, distribution.width)), some_slots(), pool(6, 3)
     sound, unsound, wrong = copy(before), copy(before), parameters.clone()
     rows = torch.arange(0, BATCH, 2)
-    wrong[rows, torch.linspace(0, law.width - 1, len(rows)).long()] = value
-    sample(law, parameters, slots, sound)
-    sample(law, wrong, slots, unsound)
+    wrong[rows, torch.linspace(0, distribution.width - 1, len(rows)).long()] = value
+    sample(distribution, parameters, slots, sound)
+    sample(distribution, wrong, slots, unsound)
     bad = slots[rows][slots[rows] >= 0]
     good = torch.ones(len(before["bits"]), dtype=torch.bool, device=slots.device)
     good[bad] = False
     assert unsound["bits"][bad].isnan().all()
-    count = law.channels if isinstance(law, PixelLogistics) else 1
+    count = distribution.channels if isinstance(distribution, PixelLogistics) else 1
     known = before["known"][bad].gather(1, before["position"][bad, None] + torch.arange(count, device=DEVICE))
     assert unsound["known_bits"][bad[known[:, -1]]].isnan().all()
     assert unsound["known_bits"][bad[~known.any(dim=1)]].isfinite().all()

@@ -52,7 +52,7 @@ def copy(pool: Pool) -> Pool:
 
 
 def painted(
-    law: Distribution, parameters: torch.Tensor, slots: torch.Tensor, before: Pool, step_bytes: int = 1
+    distribution: Distribution, parameters: torch.Tensor, slots: torch.Tensor, before: Pool, step_bytes: int = 1
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the images [POOL, N] after a step by the reference in float64, and of the chosen the cost [n] in bits, of
     all bytes and of those that are known."""
@@ -60,15 +60,20 @@ def painted(
     places = before["position"][slot, None] + torch.arange(step_bytes, device=slots.device)
     draws = philox.uniforms(before["seed"][slot, None], before["index"][slot, None], places)
     values, known = before["images"][slot].gather(1, places), before["known"][slot].gather(1, places)
-    bytes_ = law.sample(own, draws, before["temperature"][slot], values, known)
+    bytes_ = distribution.sample(own, draws, before["temperature"][slot], values, known)
     after = before["images"].clone()
     after[slot] = after[slot].scatter(1, places, bytes_)
-    costs = -law.log_prob(own, bytes_).double() / torch.log(torch.tensor(2.0, dtype=torch.float64))
+    costs = -distribution.log_prob(own, bytes_).double() / torch.log(torch.tensor(2.0, dtype=torch.float64))
     return after, costs.sum(dim=1), (costs * known).sum(dim=1)
 
 
 def near_halves(
-    law: Distribution, means: slice, parameters: torch.Tensor, slots: torch.Tensor, before: Pool, step_bytes: int = 1
+    distribution: Distribution,
+    means: slice,
+    parameters: torch.Tensor,
+    slots: torch.Tensor,
+    before: Pool,
+    step_bytes: int = 1,
 ) -> torch.Tensor:
     """Return which images [POOL] have a byte rounded from within 1e-3 of a half, which another logarithm may round
     the other way. `means` are the columns of the parameters that move a byte, by 127.5 times as much."""
@@ -76,7 +81,7 @@ def near_halves(
     for shift in (-1e-3 / 127.5, 1e-3 / 127.5):
         shifted = parameters.clone()
         shifted[:, means] += shift
-        moved.append(painted(law, shifted, slots, before, step_bytes)[0])
+        moved.append(painted(distribution, shifted, slots, before, step_bytes)[0])
     return (moved[0] != moved[1]).any(dim=1)
 
 

@@ -113,8 +113,10 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
     found = backend.read(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
-    law = EagerBackend(model_of("strokes").cpu())
-    expected = law.read(PrefillBatch.of(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances))
+    reference = EagerBackend(model_of("strokes").cpu())
+    expected = reference.read(
+        PrefillBatch.of(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances)
+    )
     assert_close("bits", expected, found.cpu())
     assert not found[2].any()  # all values together cost nothing
     # The intervals of bytes to be coded do not depend on tolerances.

@@ -1,4 +1,5 @@
-"""The functions of reference.py on a GPU: what they are given and return is [b, K] int64, unless they say otherwise.
+"""The quantised CDFs of reference.py on a GPU: what its functions are given and return is [b, K] int64, unless they
+say otherwise.
 
 After the one multiplication in `whole` all is arithmetic of whole numbers, so that no layout and no order of a sum
 changes a bit.
