@@ -1,6 +1,6 @@
 """The arithmetic of linear transformers: functions on tensors, each folder an operator with its reference.
 
-attention/ and step/ are the recurrence, window/ is what a step reads of an image, neighbours/ mixes in what is near,
+attention/ and step/ are the recurrence, window/ is what a step reads of an image, causal_conv/ adds what is near,
 categorical/ and pixel_logistics/ are what a step may predict; codec/ makes whole numbers of that, by which images are
 coded. Each has a `reference.py`, which is plain and never optimised. The kernels in triton/ compute what torch's own
 operations do, and cpu/ is the whole step of a CPU. Images are bytes in raster order; nothing here knows a
@@ -15,4 +15,6 @@ import math
 LN2 = math.log(2)  # nats in a bit
 # Beyond any model of this kind: sizes of tensors, layers, bytes of an image.
 MAX_WIDTH, MAX_DEPTH, LARGEST_IMAGE = 2**16, 2**10, 2**20
-BEYOND = 3  # pixels that mixing neighbours keeps beyond a row: the pixel itself, and two to the left of the one above
+BEYOND = (
+    3  # pixels that a causal convolution keeps beyond a row: the pixel itself, and two to the left of the one above
+)

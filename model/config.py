@@ -13,6 +13,7 @@ from scanline.kernels.feature_maps import feature_map
 
 FORMAT = 4  # of a model directory; any other but those below is an error
 LATER_FIELDS = {2: {"neighbours": False, "mirrored": False}, 3: {"mirrored": False}}  # what an earlier format lacks
+STORED = {"causal_conv": "neighbours"}  # the names of fields in config.json, where these are others
 READS = {"byte": "byte", "pixel": "window"}  # what a step reads, which config.json says besides
 MAX_WAVES = 16  # beyond 8, a byte's waves repeat
 MAX_CLASSES = 1000
@@ -47,7 +48,7 @@ class ModelConfig:
     predicts: Literal["logistics", "categorical", "pixel_logistics"] = "logistics"
     blocks: int = 0  # residual blocks between the window and the layers
     block_width: int = 0
-    neighbours: bool = False  # mixed into what each block and feed-forward reads: see kernels/neighbours/reference.py
+    causal_conv: bool = False  # of what each block and feed-forward reads: kernels/causal_conv/reference.py
     window_rows: int = 0  # pixels above, and to either side: see kernels/window/reference.py
     window_columns: int = 0
     window_centred: bool = False
@@ -62,7 +63,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         types = get_type_hints(ModelConfig)  # once, since it evaluates all annotations
         for field in fields(self):
-            _check_type(field.name, getattr(self, field.name), types[field.name])
+            _check_type(stored_name(field.name), getattr(self, field.name), types[field.name])
         sizes = ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
         for name in sizes:
             value, most = getattr(self, name), MAX_DEPTH if name == "layers" else MAX_WIDTH
@@ -96,8 +97,8 @@ class ModelConfig:
             raise ValueError(f"a step of {self.step_bytes} bytes predicts pixel_logistics, not {self.predicts}")
         sizes = ("blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows", "wave_columns")
         if self.step == "byte":
-            if wrong := [name for name in (*sizes, "neighbours", "window_centred", "outside") if getattr(self, name)]:
-                raise ValueError(f"{wrong[0]} needs a model that reads a window")
+            if wrong := [name for name in (*sizes, "causal_conv", "window_centred", "outside") if getattr(self, name)]:
+                raise ValueError(f"{stored_name(wrong[0])} needs a model that reads a window")
             return
         if self.position != "axial" or self.embedding_join != "sum" or not self.start_token:
             raise ValueError(
@@ -142,16 +143,16 @@ class ModelConfig:
     def state_bytes_per_image(self) -> int:
         """Bytes of the state of one image in flight, float32; the same at every position."""
         sums = self.layers * self.heads * self.key_width * (self.value_width + 1)
-        return 4 * (sums + self.mixings * self.recent_pixels * self.model_width)
+        return 4 * (sums + self.convolutions * self.conv_pixels * self.model_width)
 
     @property
-    def mixings(self) -> int:
-        """E, how often neighbours are mixed in a step: in every block and layer, or never."""
-        return self.blocks + self.layers if self.neighbours else 0
+    def convolutions(self) -> int:
+        """E, the causal convolutions of a step: one in every block and layer, or none."""
+        return self.blocks + self.layers if self.causal_conv else 0
 
     @property
-    def recent_pixels(self) -> int:
-        """R, the pixels that a mixing keeps of each image."""
+    def conv_pixels(self) -> int:
+        """R, the pixels that a convolution keeps of each image."""
         return self.width + BEYOND
 
     @property
@@ -178,7 +179,7 @@ class ModelConfig:
         """Return the content of config.json: every field, what a step reads, and the format."""
         data: dict[str, Any] = {"format": FORMAT}
         for name, value in asdict(self).items():
-            data |= {"step": value, "reads": READS[value]} if name == "step" else {name: value}
+            data |= {"step": value, "reads": READS[value]} if name == "step" else {stored_name(name): value}
         return data
 
     @classmethod
@@ -195,7 +196,8 @@ class ModelConfig:
             data = LATER_FIELDS[written] | data
         elif written != FORMAT:
             raise ValueError(f"format must be {FORMAT}, not {written!r}")
-        known = [*(field.name for field in fields(cls)), "reads"]
+        names = {stored_name(field.name): field.name for field in fields(cls)}
+        known = [*names, "reads"]
         if unknown := sorted(set(data) - set(known)):
             raise ValueError(f"unknown key {unknown[0]!r}")
         if missing := [name for name in known if name not in data]:
@@ -204,7 +206,12 @@ class ModelConfig:
         _check_type("reads", reads, Literal["byte", "window"])
         if (data["step"] == "pixel") != (reads == "window"):
             raise ValueError("a step of a pixel reads a window, and a step of a byte reads a byte")
-        return cls(**{key: _as_tuples(value) for key, value in data.items()})
+        return cls(**{names[key]: _as_tuples(value) for key, value in data.items()})
+
+
+def stored_name(field: str) -> str:
+    """Return the name of a field in config.json."""
+    return STORED.get(field, field)
 
 
 def _as_tuples(value: Any) -> Any:

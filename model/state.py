@@ -1,6 +1,6 @@
 """The recurrent state of a batch of images: an argument, never a member of a network.
 
-An image in flight is its (s, z) of every layer, a position and, where neighbours are mixed, what that keeps of the last
+An image in flight is its (s, z) of every layer, a position and, with a causal convolution, what that keeps of the last
 row of pixels; none of it grows.
 """
 
@@ -10,7 +10,7 @@ import torch
 
 from scanline.model.config import ModelConfig
 
-NUMBERS = ("s", "z", "recent")  # the arrays of a state besides its positions; images are their second dimension
+NUMBERS = ("s", "z", "conv_state")  # the arrays of a state besides its positions; images are their second dimension
 
 
 @dataclass
@@ -20,7 +20,7 @@ class State:
     s: torch.Tensor  # [L, B, H, C, M]
     z: torch.Tensor  # [L, B, H, C]
     position: torch.Tensor  # [B] int64: the byte that comes next
-    recent: torch.Tensor  # [E, B, R, D] float32: of each mixing, pixel p in row p mod R (kernels/neighbours)
+    conv_state: torch.Tensor  # [E, B, R, D] float32: of each convolution, pixel p in row p mod R (kernels/causal_conv)
 
     @classmethod
     def zeros(
@@ -36,22 +36,22 @@ class State:
             s=torch.zeros(*shape, config.value_width, device=device, dtype=state_dtype),
             z=torch.zeros(*shape, device=device),
             position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
-            recent=torch.zeros(config.mixings, batch, config.recent_pixels, config.model_width, device=device),
+            conv_state=torch.zeros(config.convolutions, batch, config.conv_pixels, config.model_width, device=device),
         )
 
     def copy(self) -> "State":
         """Return a state of its own with the same numbers."""
-        return State(self.s.clone(), self.z.clone(), self.position.clone(), self.recent.clone())
+        return State(self.s.clone(), self.z.clone(), self.position.clone(), self.conv_state.clone())
 
     def part(self, first: int, stop: int) -> "State":
         """Return a view of images first..stop-1."""
         return State(
-            self.s[:, first:stop], self.z[:, first:stop], self.position[first:stop], self.recent[:, first:stop]
+            self.s[:, first:stop], self.z[:, first:stop], self.position[first:stop], self.conv_state[:, first:stop]
         )
 
     def chosen(self, rows: torch.Tensor) -> "State":
         """Return a copy of the images of these rows [n], int64 or bool."""
-        return State(self.s[:, rows], self.z[:, rows], self.position[rows], self.recent[:, rows])
+        return State(self.s[:, rows], self.z[:, rows], self.position[rows], self.conv_state[:, rows])
 
     def put(self, rows: torch.Tensor, state: "State") -> None:
         """Replace the images of these rows [n], IN PLACE."""

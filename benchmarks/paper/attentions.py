@@ -18,7 +18,7 @@ from scanline.kernels.attention import causal_linear_attention, reference
 from scanline.kernels.feature_maps import elu_plus_one
 from scanline.model.bench.baselines import missing_library, project
 from scanline.model.config import ModelConfig
-from scanline.model.network.block import Mixing
+from scanline.model.network.block import Conv
 from scanline.model.network.transformer import Layer, Transformer
 
 Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -118,13 +118,13 @@ class AttentionLayer(Layer):
         self.attend = attend
 
     def parallel(  # type: ignore[override]
-        self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, mixing: Mixing, number: int
+        self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, conv: Conv, number: int
     ) -> tuple[torch.Tensor, ...]:
         """Return outputs [B, N, D] for x [B, N, D], and s, z as they were given."""
         q, k, v = (part.transpose(1, 2) for part in project(self, x))
-        return self._finish(x, self.attend(q, k, v).transpose(1, 2).flatten(2), mixing, number), s, z
+        return self._finish(x, self.attend(q, k, v).transpose(1, 2).flatten(2), conv, number), s, z
 
-    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
+    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
         """Raise TypeError."""
         raise TypeError("only linear attention is a recurrence")
 

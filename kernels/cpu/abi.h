@@ -24,7 +24,7 @@ struct Shape {
     // of a network that reads a window, as in kernels/window/reference.py
     int64_t blocks, block_width, window_rows, window_columns, centred, waves, wave_rows, wave_columns, outside;
     int64_t classes;     // of images; 0: labels are not read
-    int64_t neighbours;  // whether they are mixed into what blocks and feed-forwards read: kernels/neighbours/reference.py
+    int64_t causal_conv;  // whether blocks and feed-forwards read a causal convolution: kernels/causal_conv/reference.py
 };
 
 // A contiguous float32 tensor of `size` numbers.
@@ -47,7 +47,7 @@ struct Slots {
     int64_t count;      // B
     float* s;           // [L, B, H, C, M]
     float* z;           // [L, B, H, C]
-    float* recent;      // [E, B, R, D], of each mixing (of the blocks, then of the layers) pixel p in row p mod R; E = 0 without
+    float* conv_state;  // [E, B, R, D], of each convolution (of blocks, then of layers) pixel p in row p mod R; E = 0 without
     int64_t* position;  // [B], the next byte of the image in flight; N where the slot is empty or its image is done
     uint8_t* images;    // [B, N]
     const uint8_t* known;         // [B, N], 1 where the byte is given and not sampled

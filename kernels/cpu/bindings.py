@@ -39,7 +39,7 @@ class _Codes(ctypes.Structure):
 class _Slots(ctypes.Structure):
     _fields_ = (
         ("count", _i64),
-        *((name, _pointer) for name in ("s", "z", "recent", "position", "images", "known", "bits", "seed")),
+        *((name, _pointer) for name in ("s", "z", "conv_state", "position", "images", "known", "bits", "seed")),
         *((name, _pointer) for name in ("index", "temperature", "label", "known_bits", "partner", "guidance")),
         ("codes", ctypes.POINTER(_Codes)),
     )
@@ -59,10 +59,10 @@ class Network:
         """tensors, where a step reads a byte: value table [rows, D or D/2]; rows, columns and (if there are several)
         channels of the position, or its waves [N, .]. Where it reads a window: the wave table [256, 2 waves] if there
         are waves; weight and bias of the input; rows and columns; for each block weight and bias of its norm, its
-        expansion and its contraction, and the taps [NEIGHBOURS, D] if neighbours are mixed. Then, for each layer, the
-        weight and bias of query-key-value, attention out, feed-forward in and out, then of its two norms, and the taps;
-        those of the last norm and of the head; those of the skip if there is one; the vectors [1 + classes, D] of
-        labels if there are classes.
+        expansion and its contraction, and the weight [NEIGHBOURS, D] of its causal convolution if there is one. Then,
+        for each layer, the weight and bias of query-key-value, attention out, feed-forward in and out, then of its two
+        norms, and the weight of its convolution; those of the last norm and of the head; those of the skip if there is
+        one; the vectors [1 + classes, D] of labels if there are classes.
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
         Raises ValueError if this processor cannot run that, if there is no network of that shape, or if the tensors are

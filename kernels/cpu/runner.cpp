@@ -156,7 +156,7 @@ class IsaRunner final : public Runner {
     void copy_slots(const Slots& slots, const int64_t* sources, const int64_t* targets, int64_t count) override {
         const Shape& shape = weights.shape;
         const int64_t z_size = shape.heads * shape.key_width, s_size = z_size * shape.value_width, L = shape.layers;
-        const int64_t mixings = shape.neighbours ? shape.blocks + L : 0;
+        const int64_t convolutions = shape.causal_conv ? shape.blocks + L : 0;
         const int64_t kept = 4 * (shape.width + BEYOND) * shape.heads * shape.value_width;
         const int64_t parts = count * L, most = std::max<int64_t>(1, 4 * parts * s_size / BYTES_PER_COPYING_THREAD);
         if (!count) return;
@@ -169,8 +169,8 @@ class IsaRunner final : public Runner {
                 memcpy(slots.s + (layer + to) * s_size, slots.s + (layer + from) * s_size, 4 * s_size);
                 memcpy(slots.z + (layer + to) * z_size, slots.z + (layer + from) * z_size, 4 * z_size);
                 if (part % L) continue;
-                for (int64_t mixing = 0; mixing < mixings; mixing++)
-                    memcpy(Recent::of(shape, slots, mixing, to).data, Recent::of(shape, slots, mixing, from).data, kept);
+                for (int64_t conv = 0; conv < convolutions; conv++)
+                    memcpy(ConvState::of(shape, slots, conv, to).data, ConvState::of(shape, slots, conv, from).data, kept);
                 memcpy(slots.images + to * weights.bytes, slots.images + from * weights.bytes, weights.bytes);
                 slots.bits[to] = slots.bits[from];
             }

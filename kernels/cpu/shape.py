@@ -10,7 +10,7 @@ from scanline.kernels.codec.coder import MIN_RANGE, WHOLE
 
 MAX_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
-STATE = ("s", "z", "position", "recent")
+STATE = ("s", "z", "position", "conv_state")
 CODES = ("code", "code_at", "code_value", "code_range")  # of slots, of which images may be painted from codes
 PREDICTS = {"pixel_logistics": 0, "categorical": 1}
 Arrays = dict[str, torch.Tensor]
@@ -25,7 +25,7 @@ class Shape(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("reads", "predicts", "pre_norm", "gelu", "concat", "axial")),
         *((name, ctypes.c_int64) for name in ("exp_scale", "skip", "blocks", "block_width", "window_rows")),
         *((name, ctypes.c_int64) for name in ("window_columns", "centred", "waves", "wave_rows", "wave_columns")),
-        *((name, ctypes.c_int64) for name in ("outside", "classes", "neighbours")),
+        *((name, ctypes.c_int64) for name in ("outside", "classes", "causal_conv")),
     )
 
     def check(self) -> None:
@@ -34,7 +34,7 @@ class Shape(ctypes.Structure):
             **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
             **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, MAX_WIDTH)),
             **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial"), (0, 1)),
-            **dict.fromkeys(("exp_scale", "skip", "centred", "neighbours"), (0, 1)),
+            **dict.fromkeys(("exp_scale", "skip", "centred", "causal_conv"), (0, 1)),
             **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, MAX_DEPTH)),
             "channels": (1, MAX_CHANNELS),
             "layers": (1, MAX_DEPTH),
@@ -62,8 +62,8 @@ class Shape(ctypes.Structure):
             raise ValueError("a network that reads a window has axial positions, added to it, and a start token")
         if window and not self.window_columns:
             raise ValueError("a window has at least one column to the left")
-        if self.neighbours and not window:
-            raise ValueError("neighbours need a network that reads a window")
+        if self.causal_conv and not window:
+            raise ValueError("a causal convolution needs a network that reads a window")
         if self.wave_rows > self.window_rows or self.wave_columns > self.window_columns:
             raise ValueError("the waves of a window reach beyond it")
         if self.concat and width % 2:
@@ -80,10 +80,10 @@ class Shape(ctypes.Structure):
         k, c = self.components, self.step_bytes
         return 256 if self.predicts == PREDICTS["categorical"] else int(k * (1 + 2 * c + c * (c - 1) // 2))
 
-    def recent(self, count: int) -> tuple[int, ...]:
-        """Return the sizes of what the mixings of `count` slots keep, as in abi.h."""
-        mixings = self.blocks + self.layers if self.neighbours else 0
-        return mixings, count, self.width + BEYOND, self.heads * self.value_width
+    def conv_state(self, count: int) -> tuple[int, ...]:
+        """Return the sizes of what the convolutions of `count` slots keep, as in abi.h."""
+        convolutions = self.blocks + self.layers if self.causal_conv else 0
+        return convolutions, count, self.width + BEYOND, self.heads * self.value_width
 
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h; `check_numbers` for what may change in them."""
@@ -164,7 +164,7 @@ class Shape(ctypes.Structure):
         expected = {
             "s": (torch.float32, (*heads, self.value_width)),
             "z": (torch.float32, heads),
-            "recent": (torch.float32, self.recent(b)),
+            "conv_state": (torch.float32, self.conv_state(b)),
             "images": (torch.uint8, (b, self.bytes)),
             "known": (slots["known"].dtype if "known" in slots else torch.bool, (b, self.bytes)),
             "bits": (torch.float64, (b,)),

@@ -149,7 +149,7 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     same = [
         *("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components"),
         *("first", "step_bytes", "blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows"),
-        *("wave_columns", "outside", "neighbours"),
+        *("wave_columns", "outside", "causal_conv"),
     ]
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
     mixture = "categorical" if config.predicts == "categorical" else "pixel_logistics"

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from scanline.kernels.categorical.reference import range_bits
-from scanline.kernels.neighbours.triton import Norm, mix_sequence
+from scanline.kernels.causal_conv.triton import Norm, causal_conv_sequence
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
@@ -56,7 +56,7 @@ class KernelReader:
             some = slice(first, min(count, first + self.images))
             part = state.part(some.start, some.stop)
             # copies, if there are more images
-            own = State(part.s.contiguous(), part.z.contiguous(), part.position, part.recent.contiguous())
+            own = State(part.s.contiguous(), part.z.contiguous(), part.position, part.conv_state.contiguous())
             images, labels, tolerances = batch.images[some].contiguous(), batch.labels[some], batch.tolerances[some]
             reach = size * (len(self.row) // len(part.position))
             for begin in range(start, end, reach):
@@ -110,13 +110,13 @@ class KernelReader:
         self.kernels.input.run(images, state.position, labels, buffers, at)
         first, last = (((byte - begin) // size).clamp(0, steps) for byte in (state.position, until))
 
-        def mix_in(number: int, taps: torch.Tensor, norm: Norm | None) -> None:
-            mix_sequence(
-                buffers.x, taps, buffers.active, at, state.recent[number], self.config.channels, buffers.mixed, norm,
-                buffers.moments, self.kernels.chained,
+        def conv(number: int, conv_weight: torch.Tensor, norm: Norm | None) -> None:
+            causal_conv_sequence(
+                buffers.x, conv_weight, buffers.active, at, state.conv_state[number], self.config.channels,
+                buffers.convolved, norm, buffers.moments, self.kernels.chained,
             )  # fmt: skip
 
-        self.kernels.predict(buffers, self._recurrence(state, buffers, first, last), mix_in)
+        self.kernels.predict(buffers, self._recurrence(state, buffers, first, last), conv)
 
         # From here on, a row is an image of its own.
         known = self.steps.part(0, batch * steps)

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels.categorical.triton import sample as sample_categorical
+from scanline.kernels.causal_conv.triton import Norm, causal_conv
 from scanline.kernels.codec.triton import decode, write_intervals
-from scanline.kernels.neighbours.triton import Norm, mix
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
@@ -29,7 +29,9 @@ from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Layer, Transformer
 from scanline.model.network.window_input import WindowInput, window
 
-Mix = Callable[[int, torch.Tensor, Norm | None], None]  # of the mixing's number, its taps and the norm of x before it
+Conv = Callable[
+    [int, torch.Tensor, Norm | None], None
+]  # of the convolution's number and weight, and the norm of x before it
 ALIGNED = 16  # a window's inputs are padded with zeros to a multiple, so that their rows are loaded as vectors
 
 
@@ -42,7 +44,7 @@ class Buffers:
     inputs: torch.Tensor  # [B, inputs of the window, padded]; the padding stays zero
     base: torch.Tensor  # [B, C]: added to the means of a mixture; zeros where the model has no skip
     x: torch.Tensor  # [B, D]
-    mixed: torch.Tensor  # [B, D]: x, normed where norms come first, and its neighbours
+    convolved: torch.Tensor  # [B, D]: the causal convolution of x, normed where norms come first
     expanded: torch.Tensor  # [B, block width]
     projected: torch.Tensor  # [B, 2 H C + D]
     attended: torch.Tensor  # [B, D]
@@ -57,7 +59,7 @@ class Buffers:
             _padded(window(config).inputs) if config.step == "pixel" else 0,
             0 if config.predicts == "categorical" else config.step_bytes,
             width,
-            width if config.neighbours else 0,
+            width if config.causal_conv else 0,
             config.block_width,
             2 * config.heads * config.key_width + width,
             width,
@@ -105,25 +107,25 @@ class KernelSequence:
                 buffers.attended, self.chained,
             )  # fmt: skip
 
-        def mix_in(number: int, taps: torch.Tensor, norm: Norm | None) -> None:
-            mix(
-                buffers.x, taps, buffers.active, slots.state.position, slots.state.recent[number], self.config.channels,
-                buffers.mixed, norm, buffers.moments, self.chained,
+        def conv(number: int, conv_weight: torch.Tensor, norm: Norm | None) -> None:
+            causal_conv(
+                buffers.x, conv_weight, buffers.active, slots.state.position, slots.state.conv_state[number],
+                self.config.channels, buffers.convolved, norm, buffers.moments, self.chained,
             )  # fmt: skip
 
         self.input.run(slots.images, slots.state.position, slots.label, buffers)
-        self.predict(buffers, recur, mix_in)
+        self.predict(buffers, recur, conv)
         if decodes:
             self.decode(slots, buffers)
         self.sample(slots, buffers, code_range=slots.code_range if decodes else None)
 
-    def predict(self, buffers: Buffers, recur: Callable[[int], None], mix_in: Mix) -> None:
+    def predict(self, buffers: Buffers, recur: Callable[[int], None], conv: Conv) -> None:
         """Write buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
-        buffers.attended; mix_in mixes neighbours: from buffers.x to buffers.mixed."""
+        buffers.attended; conv the causal convolution: from buffers.x to buffers.convolved."""
         for i, block in enumerate(self.blocks):
-            block.run(buffers, i, mix_in)
+            block.run(buffers, i, conv)
         for i, layer in enumerate(self.layers):
-            layer.run(buffers, i, recur, mix_in)
+            layer.run(buffers, i, recur, conv)
         if self.config.norm == "post":
             row_moments(buffers.x, buffers.moments, self.chained)
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
@@ -266,23 +268,23 @@ class _Block:
     """A residual block between the window and the layers."""
 
     def __init__(self, block: Block, activation: str, launches: _Launches) -> None:
-        self.norm, self.activation, self.taps = _norm(block.norm), activation, block.taps
+        self.norm, self.activation, self.conv_weight = _norm(block.norm), activation, block.taps
         self.expand = _Product.of(block.expand, launches)
         self.contract = _Product.of(block.contract, launches)
 
-    def run(self, buffers: Buffers, i: int, mix_in: Mix) -> None:
+    def run(self, buffers: Buffers, i: int, conv: Conv) -> None:
         """Update buffers.x and its moments IN PLACE; this is block i."""
-        if self.taps is None:
+        if self.conv_weight is None:
             self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments)
         else:
-            mix_in(i, self.taps, self.norm)
-            self.expand(buffers.mixed, buffers.expanded, activation=self.activation)
+            conv(i, self.conv_weight, self.norm)
+            self.expand(buffers.convolved, buffers.expanded, activation=self.activation)
         self.contract(buffers.expanded, buffers.x, residual=buffers.x, out_moments=buffers.moments)
 
 
 class _Layer:
     def __init__(self, layer: Layer, launches: _Launches) -> None:
-        self.config, self.chained, self.taps = layer.config, launches.chained, layer.taps
+        self.config, self.chained, self.conv_weight = layer.config, launches.chained, layer.taps
         self.query_key_value = _Product.of(layer.query_key_value, launches)
         self.attention_out = _Product.of(layer.attention_out, launches)
         self.feed_forward_in = _Product.of(layer.feed_forward_in, launches)
@@ -292,18 +294,18 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, buffers: Buffers, i: int, recur: Callable[[int], None], mix_in: Mix) -> None:
+    def run(self, buffers: Buffers, i: int, recur: Callable[[int], None], conv: Conv) -> None:
         """Update buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
         moments = buffers.moments if self.config.norm == "pre" else None
         self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
         recur(i)
         self.attention_out(buffers.attended, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[0])
-        if self.taps is None:
+        if self.conv_weight is None:
             self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation, moments=moments)
         else:
-            mix_in(self.config.blocks + i, self.taps, self.before[1])
-            self.feed_forward_in(buffers.mixed, buffers.hidden, activation=self.config.activation)
+            conv(self.config.blocks + i, self.conv_weight, self.before[1])
+            self.feed_forward_in(buffers.convolved, buffers.hidden, activation=self.config.activation)
         self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[1])
 

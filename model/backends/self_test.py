@@ -52,7 +52,7 @@ class Outcome:
     known_bits: torch.Tensor  # [n] float64
     s: torch.Tensor  # [L, n, H, C, M]
     z: torch.Tensor  # [L, n, H, C]
-    recent: torch.Tensor  # [E, n, R, D]
+    conv_state: torch.Tensor  # [E, n, R, D]
 
     def part(self, images: int) -> dict[str, torch.Tensor]:
         """Return the tensors of the first of them, by what they are."""
@@ -62,7 +62,7 @@ class Outcome:
             "known bits": self.known_bits[:images],
             "s": self.s[:, :images],
             "z": self.z[:, :images],
-            "recent": self.recent[:, :images],
+            "conv_state": self.conv_state[:, :images],
         }
 
 
@@ -272,7 +272,7 @@ def _assert_close(expected: dict[str, torch.Tensor], result: dict[str, torch.Ten
     for name, reference in expected.items():
         # What the reference itself cannot compute, with the weights of a training that diverges, says nothing.
         finite = reference.isfinite()
-        if not finite.any():  # or there are none, as of a model that keeps no recent pixels
+        if not finite.any():  # or there are none, as of a model that convolves nothing
             continue
         right, computed = reference[finite].double(), result[name][finite].double()
         off, size = (right - computed).abs(), right.square().mean().sqrt()

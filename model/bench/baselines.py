@@ -115,7 +115,7 @@ class SoftmaxCache:
         for cache in (self.keys, self.values):
             cache.copy_(torch.randn(cache.shape[2:], device=model.device))  # untouched pages would take no memory
         self.images = torch.zeros(batch, config.bytes, dtype=torch.uint8, device=model.device)
-        self.recent = State.zeros(config, batch, model.device).recent
+        self.conv_state = State.zeros(config, batch, model.device).conv_state
         timed = np.linspace(0, config.steps - 1, TIMED_STEPS).astype(int)
         self.times: dict[int, list[float]] = {step: [] for step in sorted(set(timed.tolist()))}
 
@@ -124,14 +124,14 @@ class SoftmaxCache:
         """Return [B, P] for step `step` of every image; add that step's keys and values to the cache."""
         model, position = self.model, self._position(step)
         at = torch.full((self.batch, 1), position, device=model.device)
-        mixing = model.step_mixing(at[:, 0], self.recent)
-        x, base = model._read_in(self.images, at, None, mixing)
+        conv = model.step_conv(at[:, 0], self.conv_state)
+        x, base = model._read_in(self.images, at, None, conv)
         x = x.squeeze(1)
         for i, (layer, keys, values) in enumerate(zip(model.layers, self.keys, self.values, strict=True)):
             q, keys[:, :, step], values[:, :, step] = project(layer, x)
             seen = slice(step + 1)
             attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
-            x = layer._finish(x, attended.flatten(1), mixing, i)
+            x = layer._finish(x, attended.flatten(1), conv, i)
         return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
     def paint_step(self, step: int) -> None:

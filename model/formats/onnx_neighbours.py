@@ -1,4 +1,4 @@
-"""Mixing with painted neighbours in an ONNX graph: `kernels/neighbours` for runtimes without torch, of one pixel an
+"""Mixing with painted neighbours in an ONNX graph: `kernels/causal_conv` for runtimes without torch, of one pixel an
 image.
 
 Those of every mixing are read before the first, as all of them were painted in earlier steps.
@@ -7,7 +7,7 @@ Those of every mixing are read before the first, as all of them were painted in 
 import numpy as np
 import torch
 
-from scanline.kernels.neighbours import OFFSETS
+from scanline.kernels.causal_conv import OFFSETS
 from scanline.model.formats.onnx_graph import Graph
 from scanline.model.network.block import Block
 from scanline.model.network.transformer import Layer, Transformer
@@ -22,7 +22,7 @@ class Neighbours:
         self.graph, self.recent, self.seen = graph, recent, list[str]()
         ups, lefts = (graph.constant(each, "int32") for each in zip(*OFFSETS, strict=True))
         width, zero = graph.constant(config.width, "int32"), graph.constant(0, "int32")
-        rows = graph.constant(config.recent_pixels, "int32")
+        rows = graph.constant(config.conv_pixels, "int32")
         place = graph.node("Unsqueeze", position, graph.ints(1))
         pixel = graph.node("Div", place, graph.constant(config.channels, "int32"))  # [B, 1]
         column = graph.node("Sub", graph.node("Mod", pixel, width), lefts)  # of each neighbour: [B, K]
@@ -32,15 +32,17 @@ class Neighbours:
         back = graph.node("Add", graph.node("Mul", ups, width), lefts)
         near = graph.cast(graph.node("Mod", graph.node("Sub", pixel, back), rows), "int64")
         index = graph.node("Unsqueeze", near, graph.ints(0, 3))  # [1, B, K, 1]
-        index = graph.node("Expand", index, graph.ints(config.mixings, 1, 1, 1))
+        index = graph.node("Expand", index, graph.ints(config.convolutions, 1, 1, 1))
         numbers = graph.node("GatherND", recent, index, batch_dims=2)  # [E, B, K, D]
         inside = graph.node("Unsqueeze", inside, graph.ints(2))
         numbers = graph.node("Where", inside, numbers, graph.constant(0, "float32"))
         parts: list[Block | Layer] = [*model.blocks, *model.layers]
         weight = graph.weight(torch.stack([part.taps for part in parts if part.taps is not None]).unsqueeze(1))
         sums = graph.node("ReduceSum", graph.node("Mul", weight, numbers), graph.ints(2), keepdims=0)
-        self.sums = graph.nodes("Split", config.mixings, sums, axis=0, num_outputs=config.mixings)  # each [1, B, D]
-        each = graph.constant(np.arange(config.recent_pixels), "int32")
+        self.sums = graph.nodes(
+            "Split", config.convolutions, sums, axis=0, num_outputs=config.convolutions
+        )  # each [1, B, D]
+        each = graph.constant(np.arange(config.conv_pixels), "int32")
         own = graph.node("Equal", graph.node("Mod", pixel, rows), each)
         self.own = graph.node("Unsqueeze", own, graph.ints(2))  # the row that the pixel is kept in: [B, R, 1]
 

@@ -1,5 +1,5 @@
 """Residual blocks: feed-forward networks between the window and the layers. They see the window of this pixel, and of
-its neighbours where these are mixed; pixels further away come from the states of the layers.
+its neighbours where these are convolved; pixels further away come from the states of the layers.
 """
 
 from collections.abc import Callable
@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from scanline.kernels.neighbours import NEIGHBOURS
+from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.model.config import ModelConfig
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
-# (x, taps, number of the mixing) to x with neighbours mixed in: of a whole image, or of a step
-Mixing = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+# (x, weight, number of the convolution) to the causal convolution of x: of a whole image, or of a step
+Conv = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}  # by their names in config.json
 
 
@@ -26,19 +26,19 @@ class Block(nn.Module):
         self.expand = nn.Linear(config.model_width, config.block_width)
         self.contract = nn.Linear(config.block_width, config.model_width)
         self.activation: Activation = ACTIVATIONS[config.activation]
-        self.taps = new_taps(config)
+        self.taps = new_conv_weight(config)  # the name in model.safetensors, which digests cover
 
-    def forward(self, x: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
         """Return [..., D] for x [..., D]; this is block `number`."""
-        seen = with_neighbours(self.norm(x), self.taps, mixing, number)
+        seen = with_conv(self.norm(x), self.taps, conv, number)
         return x + self.contract(self.activation(self.expand(seen)))
 
 
-def new_taps(config: ModelConfig) -> nn.Parameter | None:
-    """Return the weights [NEIGHBOURS, D] of a mixing, at first zero: nothing is mixed."""
-    return nn.Parameter(torch.zeros(NEIGHBOURS, config.model_width)) if config.neighbours else None
+def new_conv_weight(config: ModelConfig) -> nn.Parameter | None:
+    """Return the weight [NEIGHBOURS, D] of a causal convolution, at first zero: it changes nothing."""
+    return nn.Parameter(torch.zeros(NEIGHBOURS, config.model_width)) if config.causal_conv else None
 
 
-def with_neighbours(x: torch.Tensor, taps: torch.Tensor | None, mixing: Mixing, number: int) -> torch.Tensor:
-    """Return x [..., D], with neighbours mixed in where the model does so."""
-    return x if taps is None else mixing(x, taps, number)
+def with_conv(x: torch.Tensor, conv_weight: torch.Tensor | None, conv: Conv, number: int) -> torch.Tensor:
+    """Return x [..., D], convolved where the model does so."""
+    return x if conv_weight is None else conv(x, conv_weight, number)

@@ -13,11 +13,11 @@ from torch import nn
 
 from scanline.kernels import LN2
 from scanline.kernels.attention import causal_linear_attention
+from scanline.kernels.causal_conv import causal_conv, causal_conv_step
 from scanline.kernels.feature_maps import feature_map
-from scanline.kernels.neighbours import mix, mix_step
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
-from scanline.model.network.block import ACTIVATIONS, Activation, Block, Mixing, new_taps, with_neighbours
+from scanline.model.network.block import ACTIVATIONS, Activation, Block, Conv, new_conv_weight, with_conv
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.window_input import WindowInput, window
@@ -39,14 +39,14 @@ class Layer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.phi = feature_map(config.feature_map)
         self.activation: Activation = ACTIVATIONS[config.activation]
-        self.taps = new_taps(config)
+        self.taps = new_conv_weight(config)
 
     def parallel(
         self,
         x: torch.Tensor,
         s: torch.Tensor | None,
         z: torch.Tensor | None,
-        mixing: Mixing,
+        conv: Conv,
         number: int,
         weight: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
@@ -55,12 +55,12 @@ class Layer(nn.Module):
         itself always."""
         q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
         y, s, z = causal_linear_attention(q, k, v, s, z, weight)
-        return self._finish(x, y.transpose(1, 2).flatten(2), mixing, number), s, z
+        return self._finish(x, y.transpose(1, 2).flatten(2), conv, number), s, z
 
-    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
+    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
         """Return the output [B, D] for x [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
         q, k, v = self._project(x)
-        return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1), mixing, number)
+        return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1), conv, number)
 
     def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
@@ -71,16 +71,16 @@ class Layer(nn.Module):
         q, k = self.phi(both).unflatten(-1, (2, config.heads, config.key_width)).unbind(-3)
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
-    def _finish(self, x: torch.Tensor, attended: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
+    def _finish(self, x: torch.Tensor, attended: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
         """Return the layer's output [..., D] from its input x and the attention's result, both [..., D]."""
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
             x = self.attention_norm(x)
-            return self.feed_forward_norm(x + self._feed_forward(x, mixing, number))
-        return x + self._feed_forward(self.feed_forward_norm(x), mixing, number)
+            return self.feed_forward_norm(x + self._feed_forward(x, conv, number))
+        return x + self._feed_forward(self.feed_forward_norm(x), conv, number)
 
-    def _feed_forward(self, x: torch.Tensor, mixing: Mixing, number: int) -> torch.Tensor:
-        seen = with_neighbours(x, self.taps, mixing, self.config.blocks + number)
+    def _feed_forward(self, x: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
+        seen = with_conv(x, self.taps, conv, self.config.blocks + number)
         return self.feed_forward_out(self.activation(self.feed_forward_in(seen)))
 
 
@@ -137,13 +137,13 @@ class Transformer(nn.Module):
         carried = State.zeros(self.config, batch, self.device) if state is None else state
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
 
-        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
-            recent = None if state is None else state.recent[number]
-            return mix(x, taps, start // self.config.channels, self.config.width, recent)
+        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+            conv_state = None if state is None else state.conv_state[number]
+            return causal_conv(x, conv_weight, start // self.config.channels, self.config.width, conv_state)
 
-        x, base = self._read_in(images, position, labels, mixing)
+        x, base = self._read_in(images, position, labels, conv)
         for i, layer in enumerate(self.layers):
-            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i], mixing, i)
+            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i], conv, i)
             if state is not None:
                 state.s[i], state.z[i] = s, z
         if state is not None:
@@ -155,14 +155,14 @@ class Transformer(nn.Module):
     ) -> torch.Tensor:
         """Return parameters [B, n, P] of the steps at `position` [B, n] int64, ascending, of images [B, N] uint8, each
         standing for `weight` [B, n] steps, none where that is 0: an estimate of `parallel` from fewer steps, for
-        training a model without neighbours. labels: [B] int64, as in `step`."""
+        training a model without a causal convolution. labels: [B] int64, as in `step`."""
 
-        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
-            raise ValueError("a model that mixes neighbours needs all steps of an image")
+        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+            raise ValueError("a model with a causal convolution needs all steps of an image")
 
-        x, base = self._read_in(images, position * self.config.step_bytes, labels, mixing)
+        x, base = self._read_in(images, position * self.config.step_bytes, labels, conv)
         for i, layer in enumerate(self.layers):
-            x, _, _ = layer.parallel(x, None, None, mixing, i, weight)
+            x, _, _ = layer.parallel(x, None, None, conv, i, weight)
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -175,23 +175,23 @@ class Transformer(nn.Module):
         length, size = self.config.bytes, self.config.step_bytes
         position = state.position.clamp(max=length - size)
 
-        mixing = self.step_mixing(position, state.recent)
-        x, base = self._read_in(images, position.unsqueeze(1), labels, mixing)
+        conv = self.step_conv(position, state.conv_state)
+        x, base = self._read_in(images, position.unsqueeze(1), labels, conv)
         x = x.squeeze(1)
         for i, layer in enumerate(self.layers):
-            x = layer.step(x, state.s[i], state.z[i], mixing, i)
+            x = layer.step(x, state.s[i], state.z[i], conv, i)
         state.position.add_(size).clamp_(max=length)
         return self._read_out(x.unsqueeze(1), base).squeeze(1)
 
-    def step_mixing(self, position: torch.Tensor, recent: torch.Tensor) -> Mixing:
-        """Return what mixes neighbours in a step at `position` [B]; `recent` [E, B, R, D] is changed IN PLACE."""
+    def step_conv(self, position: torch.Tensor, conv_state: torch.Tensor) -> Conv:
+        """Return the causal convolution of a step at `position` [B]; `conv_state` [E, B, R, D] is changed IN PLACE."""
         pixel = position // self.config.channels
 
-        def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
             rows = x.view(len(pixel), -1)  # of blocks [B, 1, D], of layers [B, D]
-            return mix_step(rows, taps, pixel, self.config.width, recent[number]).view(x.shape)
+            return causal_conv_step(rows, conv_weight, pixel, self.config.width, conv_state[number]).view(x.shape)
 
-        return mixing
+        return conv
 
     def bits(self, parameters: torch.Tensor, images: torch.Tensor, start: int, stop: int) -> torch.Tensor:
         """Return the cost [B, stop - start] in bits, float64, of bytes start..stop-1 of images [B, N] uint8 under the
@@ -200,7 +200,7 @@ class Transformer(nn.Module):
         return -self.distribution.log_prob(parameters, values).double().flatten(1) / LN2
 
     def _read_in(
-        self, images: torch.Tensor, position: torch.Tensor, labels: torch.Tensor | None, mixing: Mixing
+        self, images: torch.Tensor, position: torch.Tensor, labels: torch.Tensor | None, conv: Conv
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N] with labels [B], and the
         base [B, n, C] that is added to the means of pixel logistics, or None."""
@@ -210,7 +210,7 @@ class Transformer(nn.Module):
         inputs, reference = self.window.read(images, pixel)
         x = self._with_class(self.embedding(inputs, pixel), labels)
         for i, block in enumerate(self.blocks):
-            x = block(x, mixing, i)
+            x = block(x, conv, i)
         if self.config.predicts != "pixel_logistics":
             return x, None
         with torch.autocast(x.device.type, enabled=False):

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from scanline.model.backends.backend import Backend
-from scanline.model.config import READS
+from scanline.model.config import READS, stored_name
 from scanline.model.extras import version
 from scanline.model.network.transformer import Transformer
 
@@ -45,7 +45,7 @@ def coding_digest(model: Transformer, backend: Backend, precision: str) -> str:
     chosen: dict[str, Any] = {"format": CODED_FORMAT}
     for field in fields(model.config):
         if (value := getattr(model.config, field.name)) != field.default:
-            chosen[field.name] = value
+            chosen[stored_name(field.name)] = value
     if model.config.step == "pixel":  # as config.json has it
         chosen["reads"] = READS["pixel"]
     return _digest(

@@ -16,7 +16,7 @@ def histogram(values: list[Any]) -> dict[str, Any]:
     return {"start_token": False, "first_byte_histogram": values}
 
 
-PIXELS = {**small_models.VARIANTS["pixels"], "reads": "window"}
+PIXELS = small_models.config(**small_models.VARIANTS["pixels"]).to_dict()
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "zero": ({"layers": 0}, "layers must be at least 1, not 0"),
     "negative": ({"height": -4}, "height must be at least 1, not -4"),

@@ -13,7 +13,7 @@ NO_START = {"start_token": False, "first_byte_histogram": HISTOGRAM}
 WINDOW = {"step": "pixel", "window_rows": 2, "window_columns": 3}
 WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 CLASSES = {"classes": (("7", "seven"), ("horse",), ("sea shell", "shell"))}
-MIXED = {"neighbours": True, "blocks": 1, "block_width": 9}
+MIXED = {"causal_conv": True, "blocks": 1, "block_width": 9}
 COLOUR_PIXELS = {"channels": 3, "predicts": "pixel_logistics", "window_centred": True, "outside": 128}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -28,7 +28,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "window": {**WINDOW, "blocks": 2, "block_width": 20},
     "strokes": {**WINDOW, **WAVES, "predicts": "categorical"},
     "grey pixels": {**WINDOW, "predicts": "pixel_logistics", "window_centred": True, "outside": 128},
-    "pixels": {**WINDOW, **COLOUR_PIXELS, "neighbours": True},
+    "pixels": {**WINDOW, **COLOUR_PIXELS, "causal_conv": True},
     "waves of pixels": {**WINDOW, **WAVES, **COLOUR_PIXELS, **MIXED, "norm": "post"},
     "authors": {
         "channels": 3,

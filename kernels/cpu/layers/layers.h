@@ -30,7 +30,7 @@ struct Tile {
 
 // Memory that each thread has for itself.
 struct Scratch {
-    Array<float> normed, residual, mixed, heads, converted, distribution;
+    Array<float> normed, residual, convolved, heads, converted, distribution;
     Array<int64_t> codec;
     Array<uint8_t> bytes, window;
     float scale[TILE];
@@ -72,7 +72,7 @@ class Network {
         const int64_t widest = std::max({weights.width, weights.padded_hidden, weights.inputs});
         s.normed = Array<float>(TILE * weights.padded_width);
         s.residual = Array<float>(TILE * weights.padded_width);
-        if (shape.neighbours) s.mixed = Array<float>(TILE * weights.padded_width);
+        if (shape.causal_conv) s.convolved = Array<float>(TILE * weights.padded_width);
         s.heads = Array<float>(TILE * shape.heads * weights.head_width);
         s.converted = Array<float>(PANEL * widest);
         s.bytes = Array<uint8_t>(TILE * round_up(widest, 64));
@@ -197,32 +197,34 @@ class Network {
                scratch.converted.data);
     }
 
-    // Two products with an activation between them, of a layer or a residual block, by all members; number `mixing` of those
-    // whose neighbours are mixed.
+    // Two products with an activation between them, of a layer or a residual block, by all members; number `conv` of those
+    // that read a causal convolution.
     template <class Part>
-    void feed_forward(const float* x, Tile& t, const Part& part, int64_t mixing, const PackedMatrix& in, const PackedMatrix& out,
+    void feed_forward(const float* x, Tile& t, const Part& part, int64_t conv, const PackedMatrix& in, const PackedMatrix& out,
                       const Epilogue& add_to_x, const GroupMember& member, Scratch& scratch, const Slots& slots) const {
         const int64_t stride = weights.padded_hidden;
-        const float* seen = shape.neighbours ? mix_rows(x, t, part.taps.data(), mixing, scratch.mixed.data, slots) : x;
+        const float* seen = x;
+        if (shape.causal_conv) seen = convolve_rows(x, t, part.conv_weight.data(), conv, scratch.convolved.data, slots);
         multiply(seen, weights.padded_width, t.rows, in, member, scratch,
                  {shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, stride});
         member.wait();
         // now that every member has read what is kept, rank 0 keeps the rows of its own x
-        if (shape.neighbours && member.rank == 0)
+        if (shape.causal_conv && member.rank == 0)
             for (int64_t r = 0; r < t.rows; r++)
-                memcpy(Recent::of(shape, slots, mixing, t.slot[r]).at(t.position[r] / shape.channels),
+                memcpy(ConvState::of(shape, slots, conv, t.slot[r]).at(t.position[r] / shape.channels),
                        x + r * weights.padded_width, 4 * weights.width);
         multiply(t.hidden.data, stride, t.rows, out, member, scratch, add_to_x);
         member.wait();
     }
 
     // Rows of x with their neighbours; returns `out`. The rows before one are of its own image where they have its slot.
-    const float* mix_rows(const float* x, const Tile& t, const float* taps, int64_t mixing, float* out, const Slots& slots) const {
+    const float* convolve_rows(const float* x, const Tile& t, const float* conv_weight, int64_t conv, float* out,
+                               const Slots& slots) const {
         int64_t before = 0;
         for (int64_t r = 0; r < t.rows; r++) {
             before = r && t.slot[r - 1] == t.slot[r] ? before + 1 : 0;
-            mix(x + r * weights.padded_width, weights.padded_width, before, Recent::of(shape, slots, mixing, t.slot[r]),
-                t.position[r] / shape.channels, shape.width, taps, out + r * weights.padded_width);
+            convolve(x + r * weights.padded_width, weights.padded_width, before, ConvState::of(shape, slots, conv, t.slot[r]),
+                     t.position[r] / shape.channels, shape.width, conv_weight, out + r * weights.padded_width);
         }
         return out;
     }

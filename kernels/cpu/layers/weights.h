@@ -5,7 +5,7 @@
 
 #include "distributions/distribution.h"
 #include "arithmetic/packing.h"
-#include "layers/neighbours.h"
+#include "layers/causal_conv.h"
 
 namespace ISA {
 
@@ -17,14 +17,14 @@ struct LayerWeights {
     PackedMatrix query_key_value;  // query, key and value of head h side by side, from column h * head_width on
     PackedMatrix attention_out, feed_forward_in, feed_forward_out;
     NormWeights attention_norm, feed_forward_norm;
-    std::vector<float> taps;  // [NEIGHBOURS, D], or none
+    std::vector<float> conv_weight;  // [NEIGHBOURS, D], or none
 };
 
 // A residual block between the window and the layers.
 struct BlockWeights {
     NormWeights norm;
     PackedMatrix expand, contract;
-    std::vector<float> taps;  // as of a layer
+    std::vector<float> conv_weight;  // as of a layer
 };
 
 // The tensors one after the other, each checked to have the size that the shape needs.
@@ -112,7 +112,7 @@ struct Weights {
             layer.feed_forward_out = reader.matrix(width, shape.feed_forward, type);
             layer.attention_norm = reader.norm(width);
             layer.feed_forward_norm = reader.norm(width);
-            if (shape.neighbours) layer.taps = reader.copy(NEIGHBOURS * width);
+            if (shape.causal_conv) layer.conv_weight = reader.copy(NEIGHBOURS * width);
             layers.push_back(std::move(layer));
         }
         final_norm = reader.norm(width);
@@ -148,7 +148,7 @@ struct Weights {
             block.norm = reader.norm(width);
             block.expand = reader.matrix(shape.block_width, width, type);
             block.contract = reader.matrix(width, shape.block_width, type);
-            if (shape.neighbours) block.taps = reader.copy(NEIGHBOURS * width);
+            if (shape.causal_conv) block.conv_weight = reader.copy(NEIGHBOURS * width);
             blocks.push_back(std::move(block));
         }
     }

@@ -46,7 +46,7 @@ class Sampler:
         """images [n, N] uint8: those to train on, which decide the number of positions."""
         self.config, self.model = config, model
         self.count = model.steps
-        if config.background < 1 and model.step == "pixel" and not model.neighbours:
+        if config.background < 1 and model.step == "pixel" and not model.causal_conv:
             painted = near_paint(images[:MEASURED_IMAGES], model).sum(1)
             wanted = painted + config.background * (model.steps - painted)
             rounded = -(-int(np.quantile(wanted, COVERED)) // MULTIPLE) * MULTIPLE

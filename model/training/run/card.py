@@ -146,5 +146,5 @@ def _input(model: ModelConfig) -> str:
     waves = f", of the nearest also sines and cosines at {model.waves} frequencies" if model.waves else ""
     blocks = f"{model.blocks} residual block{'' if model.blocks == 1 else 's'}"
     window = f"{model.window_rows} rows above, {model.window_columns} columns to either side"
-    mixed = ", painted neighbours mixed in every block and layer" if model.neighbours else ""
+    mixed = ", painted neighbours mixed in every block and layer" if model.causal_conv else ""
     return f"window of painted pixels ({window}{waves}), {blocks}{mixed}; a step is a pixel"

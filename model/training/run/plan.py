@@ -58,8 +58,8 @@ def plan(
     # A preset has a model and a recipe; --minutes then replaces its number of updates.
     if preset is not None:
         model, training = PRESETS[preset].model, PRESETS[preset].training
-        mixes = model.neighbours if neighbours is None else neighbours
-        model = dataclasses.replace(model, classes=classes, neighbours=mixes)
+        mixes = model.causal_conv if neighbours is None else neighbours
+        model = dataclasses.replace(model, classes=classes, causal_conv=mixes)
         if minutes is not None and updates is None:
             changes = changes | {"updates": UNBOUNDED}
         _check_size(f"the preset {preset}", model, images)

@@ -88,7 +88,7 @@ def count_weights(config: ModelConfig) -> int:
 
 def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool) -> ModelConfig:
     fields: dict[str, Any] = dict(PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES, predicts=predicts)
-    fields["neighbours"] = neighbours
+    fields["causal_conv"] = neighbours
     fields["window_rows"] = min(fields["window_rows"], data.height)
     fields["window_columns"] = min(fields["window_columns"], data.width)
     if "wave_rows" in fields:

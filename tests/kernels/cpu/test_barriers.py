@@ -22,7 +22,7 @@ def paint(threads: int, calls: int = 1) -> np.ndarray:
     network = native_vectors.network(CASE, cpu_kernels.instruction_sets()[0], threads)
     for _ in range(calls):
         slots = {
-            name: tensor[:, :1].contiguous() if name in ("s", "z", "recent") else tensor[:1].contiguous()
+            name: tensor[:, :1].contiguous() if name in ("s", "z", "conv_state") else tensor[:1].contiguous()
             for name, tensor in native_vectors.slots(CASE).items()
         }
         network.advance(slots, CASE.shape().bytes)

@@ -32,8 +32,8 @@ DIGESTS = {
     "classes of bytes": "d566f252e24b6a8d",
     "classes of pixels, int8": "700d8de2333e3fe9",
     "guided pixels": "e646129162cf15f0",
-    "neighbours": "b49543c310a254fd",
-    "neighbours, int8": "d352d162c21ceb45",
+    "causal_conv": "b49543c310a254fd",
+    "causal_conv, int8": "d352d162c21ceb45",
     "colour pixels, uncentred": "013a6fc20a345ff7",
 }
 
@@ -63,7 +63,7 @@ def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
     network.close()
     assert torch.equal(forced["s"], prefilled["s"])
     assert torch.equal(forced["z"], prefilled["z"])
-    assert torch.equal(forced["recent"].nan_to_num(), prefilled["recent"].nan_to_num())
+    assert torch.equal(forced["conv_state"].nan_to_num(), prefilled["conv_state"].nan_to_num())
     assert torch.equal(forced["position"], prefilled["position"])
     total = torch.zeros(case.images).double()
     for column in bits.T:
@@ -124,9 +124,9 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
 @pytest.mark.parametrize("images", [5, 300], ids=["few", "more than a thread copies"])
 def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int, threads: int) -> None:
     sizes = {"layers": 3, "heads": 2, "key_width": 17, "value_width": 33}
-    case = Case({**native_vectors.WINDOW, "neighbours": 1, **sizes}, images=images)
+    case = Case({**native_vectors.WINDOW, "causal_conv": 1, **sizes}, images=images)
     random, slots = torch.Generator().manual_seed(0), native_vectors.slots(case)
-    for name in ("s", "z", "recent", "bits", "known_bits"):
+    for name in ("s", "z", "conv_state", "bits", "known_bits"):
         slots[name].normal_(generator=random)
     before = {name: tensor.clone() for name, tensor in slots.items()}
     order = torch.randperm(images, generator=random)
@@ -139,7 +139,7 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int
     network.copy_slots(copied, sources, targets)
     for name, tensor in slots.items():
         expected = before[name]
-        if name in ("s", "z", "recent"):
+        if name in ("s", "z", "conv_state"):
             expected = expected[:, origin]
         elif name in ("images", "bits"):
             expected = expected[origin]

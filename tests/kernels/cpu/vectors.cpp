@@ -49,14 +49,14 @@ int main(int, char** arguments) {
         return 1;
     }
     const int64_t z_size = shape.layers * count * shape.heads * shape.key_width, s_size = z_size * shape.value_width;
-    const int64_t bytes = N - shape.first, mixings = shape.neighbours ? shape.blocks + shape.layers : 0;
-    const int64_t recent_size = mixings * count * (shape.width + 3) * shape.heads * shape.value_width;
+    const int64_t bytes = N - shape.first, convolutions = shape.causal_conv ? shape.blocks + shape.layers : 0;
+    const int64_t conv_state_size = convolutions * count * (shape.width + 3) * shape.heads * shape.value_width;
     for (const bool reading : {true, false}) {
-        std::vector<float> s(s_size), z(z_size), recent(recent_size), parameters(count * bytes / shape.step_bytes * P);
+        std::vector<float> s(s_size), z(z_size), conv_state(conv_state_size), parameters(count * bytes / shape.step_bytes * P);
         std::vector<uint32_t> intervals(2 * count * bytes);
         std::vector<int64_t> position(count, shape.first);
         std::vector<double> bits(count), known_bits(count), read_bits(count * bytes);
-        const Slots slots{count,           s.data(),     z.data(),          recent.data(),  position.data(),
+        const Slots slots{count,           s.data(),     z.data(),          conv_state.data(), position.data(),
                           images.data(),   known.data(), bits.data(),       seed.data(),    index.data(),
                           temperature.data(), label.data(), known_bits.data(), partner.data(), guidance.data()};
         if (reading) {

@@ -22,8 +22,8 @@ import triton
 from triton.runtime.jit import JITFunction
 
 from scanline.kernels.attention.triton import causal_linear_attention
-from scanline.kernels.neighbours import BEYOND, NEIGHBOURS
-from scanline.kernels.neighbours.triton import mix, mix_sequence
+from scanline.kernels.causal_conv import BEYOND, NEIGHBOURS
+from scanline.kernels.causal_conv.triton import causal_conv, causal_conv_sequence
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.kernels.triton.copy_slots import copy_slots
@@ -50,7 +50,7 @@ MODELS: dict[str, tuple[ModelConfig, torch.dtype]] = {
     "mnist float32": (PRESETS["mnist"].model, torch.float32),
     "cifar10": (PRESETS["cifar10"].model, torch.float16),
     "authors": (replace(PRESETS["mnist"].model, **PLAIN), torch.float32),
-    "neighbours": (replace(PRESETS["cifar10-small"].model, neighbours=True), torch.float16),
+    "causal_conv": (replace(PRESETS["cifar10-small"].model, causal_conv=True), torch.float16),
 }
 BATCHES = (1, 64, 4096)  # each shape of program is met
 STATES = (torch.float32, torch.float16, torch.bfloat16)
@@ -137,15 +137,19 @@ def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
                 causal_linear_attention(*leaves)[0].sum().backward()
 
 
-def neighbours(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None:
-    """Launches the mixing of known pixels and of one pixel of each image."""
+def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None:
+    """Launches the causal convolution of known pixels and of one pixel of each image."""
     two = torch.arange(2)
     for width in widths:
-        x, taps, norm = torch.zeros(2, width), torch.zeros(NEIGHBOURS, width), (torch.ones(width), torch.zeros(width))
-        recent, moments = torch.zeros(2, 28 + BEYOND, width), torch.zeros(2, blocks(width), 2)
-        for launch in (mix, mix_sequence):
-            launch(x, taps, two, two, recent, 1, x.clone(), norm, moments, capability >= 90)
-            launch(x, taps, two, two, recent, 1, x.clone(), chained=capability >= 90)
+        x, conv_weight, norm = (
+            torch.zeros(2, width),
+            torch.zeros(NEIGHBOURS, width),
+            (torch.ones(width), torch.zeros(width)),
+        )
+        conv_state, moments = torch.zeros(2, 28 + BEYOND, width), torch.zeros(2, blocks(width), 2)
+        for launch in (causal_conv, causal_conv_sequence):
+            launch(x, conv_weight, two, two, conv_state, 1, x.clone(), norm, moments, capability >= 90)
+            launch(x, conv_weight, two, two, conv_state, 1, x.clone(), chained=capability >= 90)
 
 
 def prefixes() -> None:
@@ -166,7 +170,7 @@ def quick(capability: int) -> None:
     copy_slots(s, torch.arange(2), torch.arange(2))
     orders((8, 32, torch.float32))
     prefixes()
-    neighbours(capability, (256,))
+    convolutions(capability, (256,))
     sizes(capability)
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1, blocks=0)
@@ -226,7 +230,7 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
         for batch in BATCHES
     }
     parts |= {"states": lambda: states(capability), "copies": copies, "attention": attention}
-    parts |= {"mixing": lambda: neighbours(capability)}
+    parts |= {"causal_conv": lambda: convolutions(capability)}
     parts |= {"quick": largest_product if capability in SMALL else lambda: quick(capability)}
     parts |= {"orders": lambda: orders((8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32))}
     done = 0

@@ -24,7 +24,7 @@ from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.state import NUMBERS
 from tests.support import small_models
 
-CONFIG = small_models.config(**small_models.WINDOW, neighbours=True, predicts="categorical")
+CONFIG = small_models.config(**small_models.WINDOW, causal_conv=True, predicts="categorical")
 SLOTS = 40
 POSITION = 7
 SEED, INDEX = 3, 5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.kernels.neighbours import mix
+from scanline.kernels.causal_conv import causal_conv
 from scanline.model.bench.baselines import SoftmaxCache, cache_bytes, project, too_large
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
@@ -15,16 +15,16 @@ def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     """Parameters [B, n, P] of every step by softmax(q k^T / sqrt(C)) v under a causal mask."""
     config = model.config
 
-    def mixing(x: torch.Tensor, taps: torch.Tensor, number: int) -> torch.Tensor:
-        return mix(x, taps, 0, config.width)
+    def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        return causal_conv(x, conv_weight, 0, config.width)
 
     positions = torch.arange(config.first, config.bytes, config.step_bytes).unsqueeze(0)
-    x, base = model._read_in(images, positions, None, mixing)
+    x, base = model._read_in(images, positions, None, conv)
     future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
     for i, layer in enumerate(model.layers):
         q, k, v = (part.transpose(1, 2) for part in project(layer, x))
         weights = (q @ k.mT / config.key_width**0.5).masked_fill(future, -torch.inf).softmax(dim=-1)
-        x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), mixing, i)
+        x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), conv, i)
     return model._read_out(x, base)
 
 

@@ -39,14 +39,14 @@ class Step:
         self.file = export_step(model, weights).SerializeToString()
         self.session = onnxruntime.InferenceSession(self.file)
         self.size = model.config.step_bytes
-        self.has_classes, self.mixes_neighbours = bool(model.config.classes), model.config.neighbours
+        self.has_classes, self.mixes_neighbours = bool(model.config.classes), model.config.causal_conv
 
     def __call__(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
         feeds = {"image": images, "position": state.position.int(), "s": state.s, "z": state.z}
         if self.has_classes:
             feeds["label"] = torch.zeros(len(images), dtype=torch.int32) if labels is None else labels.int()
         if self.mixes_neighbours:
-            feeds["recent"] = state.recent
+            feeds["recent"] = state.conv_state
         results = self.session.run(None, {name: tensor.numpy() for name, tensor in feeds.items()})
         parameters, *numbers = map(torch.from_numpy, results)
         for name, tensor in zip(NUMBERS, numbers, strict=False):  # recent only of a model that mixes neighbours
@@ -66,11 +66,11 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
     images = torch.from_numpy(small_models.images(config, 3))
     labels = torch.tensor([0, 1, 2]) if config.classes else None
     law, state = State.zeros(config, 3), State.zeros(config, 3)
-    state.recent.fill_(torch.nan)  # of no pixel yet
+    state.conv_state.fill_(torch.nan)  # of no pixel yet
     for _ in range(config.steps):
         expected = model.step(images, law, labels)
         assert_close("parameters", expected, step(images, state, labels))
-    for name in NUMBERS if config.neighbours else ("s", "z"):
+    for name in NUMBERS if config.causal_conv else ("s", "z"):
         assert_close(name, getattr(law, name), getattr(state, name))
 
 
@@ -86,7 +86,7 @@ def test_small_features_keep_their_digits() -> None:
 def test_labels_and_recent_pixels_are_read_where_the_model_has_classes_and_neighbours_alone(variant: str) -> None:
     model = model_of(variant)
     names = [value.name for value in export_step(model).graph.input]
-    recent = ["recent"] * model.config.neighbours
+    recent = ["recent"] * model.config.causal_conv
     assert names == ["image", "position", "s", "z"] + recent + ["label"] * (variant in CLASSIFIED)
 
 

@@ -114,7 +114,7 @@ def test_known_bytes_let_nothing_grow(strokes: Transformer) -> None:
 
 
 def test_images_without_a_common_beginning_let_nothing_grow() -> None:
-    options = {**small_models.VARIANTS["pixels"], "neighbours": False}  # with these it paints white beginnings
+    options = {**small_models.VARIANTS["pixels"], "causal_conv": False}  # with these it paints white beginnings
     with engine_of(small_models.model(small_models.config(**options))) as (engine, tree):
         for seed in range(8):
             painted(engine, GenerateRequest(0, 6, seed, 5.0))

@@ -51,7 +51,7 @@ def random_case(random: Random) -> Case:
         fields |= {"reads": 1, "window_rows": rows, "window_columns": columns, "centred": one_of(0, 1)}
         fields |= {"outside": one_of(0, 128, 255), "blocks": one_of(0, 1, 2), "block_width": one_of(1, 13, 40)}
         fields |= {"waves": one_of(0, 1, 8), "wave_rows": one_of(0, rows), "wave_columns": one_of(0, 1, columns)}
-        fields["neighbours"] = one_of(0, 1)
+        fields["causal_conv"] = one_of(0, 1)
         fields["predicts"] = 0 if fields["channels"] > 1 else one_of(0, CATEGORICAL)
         fields["skip"] = 0 if fields["predicts"] == CATEGORICAL else one_of(0, 1)
         fields["step_bytes"] = fields["channels"]
@@ -75,7 +75,7 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
     at = shape.first + shape.step_bytes * random.integers(0, steps + 1, case.images)
     slots["position"] = torch.from_numpy(at)
     slots["known"] = torch.from_numpy(random.random((case.images, shape.bytes)) < random.random())
-    for name in ("s", "z", "recent"):
+    for name in ("s", "z", "conv_state"):
         slots[name] = sprinkle(torch.from_numpy(random.random(tuple(slots[name].shape), np.float32)), random, share)
     slots["temperature"] = sprinkle(slots["temperature"], random, share)
     if shape.classes and random.random() < 0.5:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.kernels.cpu.shape import STATE
-from scanline.kernels.neighbours import NEIGHBOURS
 
 CATEGORICAL = cpu_kernels.PREDICTS["categorical"]
 WINDOW = {"reads": cpu_kernels.READS["window"], "pre_norm": 1, "window_rows": 2, "window_columns": 2}
@@ -88,8 +88,8 @@ CASES = {
     "classes of bytes": Case({"classes": 2, "concat": 1, "heads": 3, "value_width": 6}, "float16", 5),
     "classes of pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "classes": 4, "components": 2}, "int8", 9),
     "guided pixels": Case({**COLOUR_PIXELS, "classes": 2, "components": 10}, "float16", 4, guided=True),
-    "neighbours": Case({**COLOUR_PIXELS, **BLOCKS, "neighbours": 1, "components": 2}, "float16"),
-    "neighbours, int8": Case({**WINDOW, "neighbours": 1, "width": 7, "height": 9, "pre_norm": 0}, "int8", 45),
+    "causal_conv": Case({**COLOUR_PIXELS, **BLOCKS, "causal_conv": 1, "components": 2}, "float16"),
+    "causal_conv, int8": Case({**WINDOW, "causal_conv": 1, "width": 7, "height": 9, "pre_norm": 0}, "int8", 45),
     "colour pixels, uncentred": Case({**COLOUR_PIXELS, "centred": 0, "components": 1, "height": 16}, "float16", 2),
 }
 
@@ -99,7 +99,7 @@ def sizes(case: Case) -> list[Size]:
     shape = case.shape()
     width, keys = shape.heads * shape.value_width, shape.heads * shape.key_width
     layer = [(2 * keys + width, width), (width, width), (shape.feed_forward, width), (width, shape.feed_forward)]
-    layer = [size for matrix in layer for size in _linear(*matrix)] + [(width,)] * 4 + _taps(shape)
+    layer = [size for matrix in layer for size in _linear(*matrix)] + [(width,)] * 4 + _conv_weight(shape)
     before, skip = _window(shape) if shape.reads else (_embedding(shape), [])
     classes = [(shape.classes + 1, width)] if shape.classes else []
     return [*before, *layer * shape.layers, (width,), (width,), *_linear(case.width(), width), *skip, *classes]
@@ -121,14 +121,14 @@ def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
     near = shape.wave_rows * (2 * shape.wave_columns + 1) + shape.wave_columns
     inputs = (pixels + near * 2 * shape.waves) * channels
     block = [(width,), (width,), *_linear(shape.block_width, width), *_linear(width, shape.block_width)]
-    block += _taps(shape)
+    block += _conv_weight(shape)
     table = [(256, 2 * shape.waves)] if shape.waves else []
     before = [*table, *_linear(width, inputs), (shape.height, width), (shape.width, width), *block * shape.blocks]
     return before, _linear(channels, pixels * channels) if shape.skip else []
 
 
-def _taps(shape: cpu_kernels.Shape) -> list[Size]:
-    return [(NEIGHBOURS, shape.heads * shape.value_width)] if shape.neighbours else []
+def _conv_weight(shape: cpu_kernels.Shape) -> list[Size]:
+    return [(NEIGHBOURS, shape.heads * shape.value_width)] if shape.causal_conv else []
 
 
 def _linear(outer: int, inner: int) -> list[Size]:
@@ -176,7 +176,7 @@ def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
     heads = (shape.layers, case.images, shape.heads, shape.key_width)
     arrays = given | {"known": given["known"] if known is None else known}
     arrays |= {"s": torch.zeros(*heads, shape.value_width), "z": torch.zeros(*heads)}
-    arrays |= {"recent": torch.full(shape.recent(case.images), np.nan)}  # of images before, which nothing reads
+    arrays |= {"conv_state": torch.full(shape.conv_state(case.images), np.nan)}  # of images before, which nothing reads
     arrays |= {"position": torch.full((case.images,), shape.first)}
     arrays |= {name: torch.zeros(case.images).double() for name in ("bits", "known_bits")}
     return {name: tensor.clone() for name, tensor in arrays.items()}

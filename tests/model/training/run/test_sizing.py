@@ -59,7 +59,7 @@ def test_every_size_has_a_network_and_a_recipe(shape: tuple[int, int, int]) -> N
     assert (chosen.height, chosen.width, chosen.channels) == shape
     assert chosen.step == "pixel"
     assert chosen.predicts == ("categorical" if shape[2] == 1 else "pixel_logistics")
-    assert chosen.neighbours == (shape[2] == 3)
+    assert chosen.causal_conv == (shape[2] == 3)
     assert 1 <= training.batch <= sizing.LARGEST_BATCH
     model = Transformer(chosen)
     assert model.parameter_count == count_weights(chosen)
@@ -77,8 +77,8 @@ def test_what_is_predicted_and_mixed_can_be_chosen() -> None:
     data = images(10, 8, 8, 1)
     assert network(data, recipe(data, 5, None), "pixel_logistics").predicts == "pixel_logistics"
     assert network(data, recipe(data, 5, None), "logistics").predicts == "logistics"
-    assert network(data, recipe(data, 5, None), neighbours=True).neighbours
-    assert not network(data, recipe(data, 5, None), "pixel_logistics", neighbours=False).neighbours
+    assert network(data, recipe(data, 5, None), neighbours=True).causal_conv
+    assert not network(data, recipe(data, 5, None), "pixel_logistics", neighbours=False).causal_conv
     with pytest.raises(ValueError, match="a step of 3 bytes predicts pixel_logistics, not categorical"):
         network(images(10, 8, 8, 3), recipe(data, 5, None), "categorical")
     with pytest.raises(ValueError, match="predicts must be one of logistics, categorical, pixel_logistics, not 'x'"):

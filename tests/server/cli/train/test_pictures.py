@@ -197,7 +197,7 @@ def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
     said = train(tmp_path / "bars.npy", tmp_path / "out", "--updates", 1, "--mirror")
     assert "pictures of 8x8 RGB to train on" in said
     config = load_model(tmp_path / "out").config
-    assert (config.predicts, config.neighbours, config.mirrored) == ("pixel_logistics", True, True)
+    assert (config.predicts, config.causal_conv, config.mirrored) == ("pixel_logistics", True, True)
     assert torch.load(tmp_path / "out" / "training.pt", weights_only=True)["config"]["flip"]
     assert " passes, mirrored)" in (tmp_path / "out" / "README.md").read_text()
 
@@ -213,7 +213,7 @@ def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed
     mixing = tmp_path / "mixing"
     train(tmp_path / "dots.npy", mixing, "--updates", 1, "--neighbours")
     done("train", "--no-compile", "--resume", "--out", mixing, "--updates", 2)
-    assert load_model(mixing).config.neighbours
+    assert load_model(mixing).config.causal_conv
     card = (mixing / "README.md").read_text()
     assert "painted neighbours mixed in every block and layer" in card
     assert "| positions |" not in card

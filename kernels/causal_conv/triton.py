@@ -1,9 +1,11 @@
-"""Neighbours mixed in on a GPU: the norm of x, if any, and the sum over painted neighbours, in one launch before the
-product that reads them. Reference: `reference.mixed`; the neighbours are added together first, then to the pixel's own.
+"""The causal convolution on a GPU: the norm of x, if any, and the sum over painted neighbours, in one launch before the
+product that reads them. Reference: `reference.causal_conv`; the neighbours are added together first, then to the
+pixel's own.
 
-A program is one row. Painting takes neighbours from `recent` alone, which only `mix` of the same mixing writes, a step
-before: they are fetched while the previous kernel still runs. Reading has many pixels of an image in one launch: what
-is among its rows is normed anew from x, to the same bits, and `keep` leaves what later pixels need.
+A program is one row. Painting takes neighbours from `conv_state` alone, which only `causal_conv` of the same block or
+layer writes, a step before: they are fetched while the previous kernel still runs. Reading has many pixels of an image
+in one launch: what is among its rows is normed anew from x, to the same bits, and `_keep` leaves what later pixels
+need.
 """
 
 import torch
@@ -11,7 +13,7 @@ import triton
 import triton.language as tl
 
 from scanline.kernels import BEYOND
-from scanline.kernels.neighbours.reference import NEIGHBOURS, OFFSETS
+from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 from scanline.kernels.triton.layer_norm import EPSILON
 from scanline.kernels.triton.moments import blocks, mean_and_rstd
 from scanline.kernels.triton.pdl import options, wait
@@ -22,12 +24,12 @@ UPS, LEFTS = (tl.constexpr(offsets) for offsets in zip(*OFFSETS, strict=True))
 COUNT = tl.constexpr(NEIGHBOURS)
 
 
-def mix(
+def causal_conv(
     x: torch.Tensor,  # [B, D] float32
-    taps: torch.Tensor,  # [NEIGHBOURS, D]
-    slots: torch.Tensor,  # [B] int64: the row of `recent` of each row, written before the previous kernel; -1: nothing
+    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    slots: torch.Tensor,  # [B] int64: each row's in `conv_state`, written before the previous kernel; -1: nothing
     position: torch.Tensor,  # [S] int64, of each slot: the first byte of its pixel, of `channels`
-    recent: torch.Tensor,  # [S, width + BEYOND, D] float32, changed in place
+    conv_state: torch.Tensor,  # [S, width + BEYOND, D] float32, changed in place
     channels: int,
     out: torch.Tensor,  # [B, D], a result; rows whose slot is -1 are not written
     norm: Norm | None = None,  # of x
@@ -35,43 +37,47 @@ def mix(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Write y of one pixel of each slot, all slots different, and keep what later pixels need."""
-    _check(x, taps, slots, recent, norm, moments)
+    _check(x, conv_weight, slots, conv_state, norm, moments)
     assert out.is_contiguous()
-    _launch(_mix, x, slots, position, recent, channels, norm, moments, 0, chained, (taps, out, False))
+    _launch(
+        _causal_conv, x, slots, position, conv_state, channels, norm, moments, 0, chained, (conv_weight, out, False)
+    )
 
 
-def mix_sequence(
+def causal_conv_sequence(
     x: torch.Tensor,  # [N B, D] float32: row n B + b is pixel n of image b
-    taps: torch.Tensor,  # [NEIGHBOURS, D]
+    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
     slots: torch.Tensor,  # [N B] int64: b, or -1 in rows before an image's first pixel and after its last
     at: torch.Tensor,  # [N B] int64: the first byte of each row's pixel
-    recent: torch.Tensor,  # [B, width + BEYOND, D] float32, changed in place
+    conv_state: torch.Tensor,  # [B, width + BEYOND, D] float32, changed in place
     channels: int,
     out: torch.Tensor,  # [N B, D]
     norm: Norm | None = None,
     moments: torch.Tensor | None = None,
     chained: bool = False,
 ) -> None:
-    """As `mix` of successive pixels, bit for bit, in two launches."""
-    _check(x, taps, slots, recent, norm, moments)
+    """As `causal_conv` of successive pixels, bit for bit, in two launches."""
+    _check(x, conv_weight, slots, conv_state, norm, moments)
     assert out.is_contiguous()
-    batch = len(recent)
-    _launch(_mix, x, slots, at, recent, channels, norm, moments, batch, chained, (taps, out, True))
-    _launch(_keep, x, slots, at, recent, channels, norm, moments, batch, chained, ())
+    batch = len(conv_state)
+    _launch(_causal_conv, x, slots, at, conv_state, channels, norm, moments, batch, chained, (conv_weight, out, True))
+    _launch(_keep, x, slots, at, conv_state, channels, norm, moments, batch, chained, ())
 
 
 def _check(
     x: torch.Tensor,
-    taps: torch.Tensor,
+    conv_weight: torch.Tensor,
     slots: torch.Tensor,
-    recent: torch.Tensor,
+    conv_state: torch.Tensor,
     norm: Norm | None,
     moments: torch.Tensor | None,
 ) -> None:
     batch, depth = x.shape
-    if taps.shape != (NEIGHBOURS, depth) or len(slots) != batch or recent.shape[2] != depth:
-        raise ValueError(f"x {list(x.shape)}, taps {list(taps.shape)} and recent {list(recent.shape)} do not fit")
-    assert all(tensor.is_contiguous() for tensor in (x, taps, recent))
+    if conv_weight.shape != (NEIGHBOURS, depth) or len(slots) != batch or conv_state.shape[2] != depth:
+        raise ValueError(
+            f"x {list(x.shape)}, weight {list(conv_weight.shape)} and state {list(conv_state.shape)} do not fit"
+        )
+    assert all(tensor.is_contiguous() for tensor in (x, conv_weight, conv_state))
     assert norm is None or (moments is not None and moments.shape == (batch, blocks(depth), 2))
 
 
@@ -80,7 +86,7 @@ def _launch(
     x: torch.Tensor,
     slots: torch.Tensor,
     position: torch.Tensor,
-    recent: torch.Tensor,
+    conv_state: torch.Tensor,
     channels: int,
     norm: Norm | None,
     moments: torch.Tensor | None,
@@ -88,10 +94,10 @@ def _launch(
     chained: bool,
     more: tuple[object, ...],
 ) -> None:
-    depth, kept = x.shape[1], recent.shape[1]
+    depth, kept = x.shape[1], conv_state.shape[1]
     weight, bias = norm or (None, None)
     kernel[(len(x),)](
-        x, slots, position, recent, weight, bias, None if norm is None else moments, *more, len(x), batch, channels,
+        x, slots, position, conv_state, weight, bias, None if norm is None else moments, *more, len(x), batch, channels,
         kept - BEYOND, kept, depth, triton.next_power_of_2(depth), triton.next_power_of_2(blocks(depth)), EPSILON,
         num_warps=WARPS, **options(chained),
     )  # fmt: skip
@@ -121,15 +127,15 @@ def _normed(
 
 
 @triton.jit(do_not_specialize=["rows", "batch"])  # one program code for all batches
-def _mix(
+def _causal_conv(
     x,
     slots,
     position,
-    recent,
+    conv_state,
     weight,
     bias,
     moments,
-    taps,
+    conv_weight,
     out,
     reads: tl.constexpr,
     rows,
@@ -144,36 +150,36 @@ def _mix(
     chained: tl.constexpr,
 ):
     # Slots come from the L2, where the kernel before the previous one wrote them.
-    row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
+    row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot causal_conv with
     slot = tl.load(slots + row, cache_modifier=".cg")
     live = slot >= 0
     pixel = tl.load(position + (row if reads else slot), mask=live, other=0) // channels
     d = tl.arange(0, block)
-    own = recent + slot * kept * depth
+    own = conv_state + slot * kept * depth
     in_depth = (d < depth)[None, :]
     if reads:
         wait(chained)
 
-    # The sum over neighbours, each from `recent` unless it is among the rows.
+    # The sum over neighbours, each from `conv_state` unless it is among the rows.
     total = tl.zeros((1, block), tl.float32)
     for k in tl.static_range(COUNT):
         column = pixel % width - LEFTS[k]
         inside = live & (pixel >= UPS[k] * width) & (column >= 0) & (column < width)
-        from_recent = inside
+        from_state = inside
         if reads:
             near = row - (UPS[k] * width + LEFTS[k]) * batch.to(tl.int64)
             here = inside & (near >= 0)
             here = here & (tl.load(slots + near, mask=here, other=-1) >= 0)
-            from_recent = inside & (here == 0)
+            from_state = inside & (here == 0)
         place = (pixel - UPS[k] * width - LEFTS[k]) % kept
         value = tl.load(
-            own[:, None] + place[:, None] * depth + d[None, :], mask=from_recent[:, None] & in_depth, other=0.0,
+            own[:, None] + place[:, None] * depth + d[None, :], mask=from_state[:, None] & in_depth, other=0.0,
             cache_modifier=".cg",
         )  # fmt: skip
         if reads:
             fresh = _normed(x, moments, weight, bias, near, here, depth, block, padded_blocks, epsilon)
             value = tl.where(here[:, None], fresh, value)
-        total += tl.load(taps + k * depth + d, mask=d < depth, other=0.0)[None, :] * value
+        total += tl.load(conv_weight + k * depth + d, mask=d < depth, other=0.0)[None, :] * value
 
     # x is written by the previous kernel: nothing of it may be read before this line.
     if not reads:
@@ -190,7 +196,7 @@ def _keep(
     x,
     slots,
     position,
-    recent,
+    conv_state,
     weight,
     bias,
     moments,
@@ -211,8 +217,8 @@ def _keep(
     later = row + kept * batch.to(tl.int64)
     last = (slot >= 0) & (tl.load(slots + later, mask=later < rows, other=-1, cache_modifier=".cg") < 0)
     pixel = tl.load(position + row, mask=last, other=0) // channels
-    wait(chained)  # the previous kernel reads `recent`
+    wait(chained)  # the previous kernel reads `conv_state`
     d = tl.arange(0, block)
     value = _normed(x, moments, weight, bias, row, last, depth, block, padded_blocks, epsilon)
-    place = recent + (slot * kept + pixel % kept)[:, None] * depth + d[None, :]
+    place = conv_state + (slot * kept + pixel % kept)[:, None] * depth + d[None, :]
     tl.store(place, value, mask=last[:, None] & (d < depth)[None, :])

@@ -1,0 +1,60 @@
+"""The causal convolution with painted neighbours (`reference.py` is the literal loop): of many pixels of each image in
+turn, and of one pixel of each image at its own place. Both read what is kept of earlier pixels, number p in row p mod R
+of `conv_state`, and keep what later ones need.
+"""
+
+import torch
+
+from scanline.kernels import BEYOND
+from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
+
+__all__ = ["NEIGHBOURS", "OFFSETS", "causal_conv", "causal_conv_step"]
+
+
+def causal_conv(
+    x: torch.Tensor,  # [B, n, D]: of the pixels from `first` on
+    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    first: int,
+    width: int,  # of the image
+    conv_state: torch.Tensor | None = None,  # [B, width + BEYOND, D], changed in place; None: nothing is kept
+) -> torch.Tensor:
+    """Return y [B, n, D] as `reference.causal_conv`. Without `conv_state`, `first` is 0."""
+    count, reach = x.shape[1], width + BEYOND - 1  # pixels back to the furthest neighbour
+    pixel = torch.arange(first, first + count, device=x.device)
+    if conv_state is None:
+        before = x.new_zeros(len(x), reach, x.shape[2])
+    else:
+        before = conv_state[:, (pixel[0] - reach + torch.arange(reach, device=x.device)) % len(conv_state[0])]
+    every, y = torch.cat((before, x), dim=1), x
+    for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
+        if abs(left) >= width:
+            continue  # outside every image, and of a narrow one not before the pixel
+        begin = reach - up * width - left
+        inside = _inside(pixel, up, left, width).unsqueeze(-1)
+        y = y + weight * torch.where(inside, every[:, begin : begin + count], 0)
+    if conv_state is not None:
+        last = pixel[-len(conv_state[0]) :]
+        conv_state[:, last % len(conv_state[0])] = x[:, -len(last) :]
+    return y
+
+
+def causal_conv_step(
+    x: torch.Tensor,  # [B, D]
+    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    pixel: torch.Tensor,  # [B] int64
+    width: int,  # of the image
+    conv_state: torch.Tensor,  # [B, width + BEYOND, D], changed in place
+) -> torch.Tensor:
+    """Return y [B, D] as `reference.causal_conv`, of one pixel of each image."""
+    rows, size, y = torch.arange(len(x), device=x.device), conv_state.shape[1], x
+    for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
+        near = conv_state[rows, (pixel - up * width - left) % size]
+        y = y + weight * torch.where(_inside(pixel, up, left, width).unsqueeze(-1), near, 0)
+    conv_state[rows, pixel % size] = x
+    return y
+
+
+def _inside(pixel: torch.Tensor, up: int, left: int, width: int) -> torch.Tensor:
+    """Return whether the neighbour of each pixel at an offset is in the image."""
+    column = pixel % width - left
+    return (pixel >= up * width) & (column >= 0) & (column < width)
