@@ -183,7 +183,7 @@ class Admission:
                     continue
                 spec = request.image(each.index)
                 self.tree.add(spec, (spec.label, 0) if request.is_guided else (spec.label,), each.image)
-            self.tree.grow()
+            self.tree.insert()
         except Exception as error:
             self._drop_tree(error)
 
@@ -241,7 +241,7 @@ class Admission:
             prefixes = [*held] if len(held) == len(specs) else [*held] * len(specs)
         elif self.tree is not None:
             try:
-                prefixes = self.tree.follow(specs)
+                prefixes = self.tree.match(specs)
             except Exception as error:
                 self._drop_tree(error)
         for slot, prefix in zip(assignment.slots, prefixes, strict=True):

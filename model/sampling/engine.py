@@ -66,8 +66,8 @@ class Engine:
         self.streams = Streams(generator, clock)
         self.time_shares = TimeShares(2 * TICK_SECONDS)  # with less, clients of about equal shares take turns
         self.tick_length = TickLength()
-        self.launched: Launch | None = None  # in this tick
-        self.under_way: Launch | None = None  # what the device is doing between two ticks
+        self.current: Launch | None = None  # in this tick
+        self.in_flight: Launch | None = None  # what the device is doing between two ticks
         self.painted_seconds = 0.0  # of the steps that ended last
 
     @property
@@ -114,7 +114,7 @@ class Engine:
             if unrecoverable(error):
                 raise
             log.exception("painting failed; all requests in progress fail")
-            self.launched = self.under_way = None
+            self.current = self.in_flight = None
             self.recorder.unpainted.clear()
             for request in list(self.requests):
                 self._fail(request, events)
@@ -210,11 +210,11 @@ class Engine:
             self.generator.resample(due)
         # The particles of an image paint its bytes once: only its first slot counts.
         painted = int((positions[slots] - before)[self.scheduler.is_first[slots]].sum())
-        self.launched = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
+        self.current = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
 
     def _retire(self) -> None:
         """Fetch what streams are due and what the steps complete, and free the slots of complete images."""
-        if (launch := self.launched) is None:
+        if (launch := self.current) is None:
             return
         scheduler = self.scheduler
         launch.frames, launch.snapshots = self.streams.due(scheduler.assigned, scheduler.positions)
@@ -233,9 +233,9 @@ class Engine:
 
     def _deliver(self, events: list[Event]) -> None:
         """Send what has been painted by the steps that have ended: on an asynchronous device those of the last tick."""
-        ended, self.launched = self.launched, None
+        ended, self.current = self.current, None
         if self.generator.is_asynchronous:
-            ended, self.under_way = self.under_way, ended
+            ended, self.in_flight = self.in_flight, ended
         if ended is None:
             return
         self._account(ended)

@@ -67,7 +67,7 @@ class PrefixTree:
         self.recent: deque[tuple[int, int, bytes]] = deque(maxlen=RECENT)  # seed, index and bytes of images
         self.growing: dict[int, bytes] = {}  # by label: a beginning that several images have painted
 
-    def follow(self, specs: Sequence[ImageSpec]) -> list[Prefix | None]:
+    def match(self, specs: Sequence[ImageSpec]) -> list[Prefix | None]:
         """Return where the specs of one image start: its particles, or a guided image with its label and without.
 
         All start at one position, since particles are resampled together.
@@ -135,11 +135,11 @@ class PrefixTree:
         self.recent.append((spec.seed, spec.index, image))
         if beginning:
             for label in labels:
-                is_missing = len(self._walk(label, beginning).painted) < len(beginning)
+                is_missing = len(self._find(label, beginning).painted) < len(beginning)
                 if is_missing and not self.growing.get(label, b"").startswith(beginning):
                     self.growing[label] = beginning
 
-    def _walk(self, label: int, beginning: bytes) -> Node:
+    def _find(self, label: int, beginning: bytes) -> Node:
         """Return the last node on the way to a beginning that has a segment for a label."""
         node = self.root
         while (after := self._child(node, beginning)) is not None and label in after.segments:
@@ -151,16 +151,16 @@ class PrefixTree:
         longer = beginning[: len(node.painted) + self.length]
         return next((each for each in node.longer if each.painted == longer != node.painted), None)
 
-    def grow(self) -> None:
+    def insert(self) -> None:
         """Add one segment of what several images have painted, if any is missing and there is room for it."""
         if not self.growing:
             return
         label, beginning = next(iter(self.growing.items()))
-        node = self._walk(label, beginning)
+        node = self._find(label, beginning)
         self._use(node, [label])  # else the room for what follows it might be made by forgetting it
         stop = len(node.painted) + self.length
         segment = self._read(node, label, beginning[:stop]) if stop <= len(beginning) else None
-        if segment is None or not self._make_room(segment.bytes):
+        if segment is None or not self._evict(segment.bytes):
             del self.growing[label]
             return
         after = self._child(node, beginning)
@@ -199,7 +199,7 @@ class PrefixTree:
                 self.used.move_to_end((at, label))
             at = at.parent
 
-    def _make_room(self, wanted: int) -> bool:
+    def _evict(self, wanted: int) -> bool:
         """Forget segments that were not used for long; return whether there is room for so many bytes."""
         while self.bytes + wanted > self.most_bytes:
             if not self.used or self.images - next(iter(self.used.values())) < KEPT:

@@ -213,8 +213,8 @@ class EngineMachine(RuleBasedStateMachine):
         for request in paints:
             assignments = [assignment for assignment in scheduler.assigned.values() if assignment.request == request]
             waiting = scheduler.waiting.get(request, ())
-            under_way = self.engine.under_way.finished if self.engine.under_way else []
-            undelivered = sum(assignment.request == request for assignment in under_way)
+            in_flight = self.engine.in_flight.finished if self.engine.in_flight else []
+            undelivered = sum(assignment.request == request for assignment in in_flight)
             if self.engine.requests[request].decoding is None:  # else some wait for those before them
                 assert len(assignments) + len(waiting) + undelivered == self.engine.requests[request].left
             assert self.engine.requests[request].left == len(images(self.open[request])) - len(self.had[request])

@@ -121,7 +121,7 @@ def test_a_failure_of_an_image_that_starts_fails_its_request_alone(
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-@pytest.mark.parametrize("work", ["follow", "add", "grow"])
+@pytest.mark.parametrize("work", ["match", "add", "insert"])
 def test_a_prefix_tree_that_fails_is_dropped_and_images_are_painted_without_it(
     engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
