@@ -96,9 +96,9 @@ def launch_all(model: Transformer) -> None:
         images = torch.zeros(1, config.bytes, dtype=torch.uint8)
         stop = min(config.bytes, config.first + READ_STEPS * config.step_bytes)
         for in_one_launch in (True, False):
-            backend.reader.in_one_launch = in_one_launch
+            backend.kernel_prefill.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype)
-            backend.read(PrefillBatch.of(images, state, np.array([stop])))
+            backend.prefill(PrefillBatch.of(images, state, np.array([stop])))
         backend.put_codes(pool, np.arange(1), [Decoder(b"")])
         backend.advance(pool, np.arange(1), 1)
         backend.close()

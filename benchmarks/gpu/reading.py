@@ -75,8 +75,8 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
     count = len(images)
     for _ in range(2):
         began = time.perf_counter()
-        reading = generator.start_reading(images, [generator.config.bytes] * count, coded=True)
-        generator.read(reading).wait()
+        reading = generator.start_prefill(images, [generator.config.bytes] * count, coded=True)
+        generator.run_prefill(reading).wait()
         found = [reading.intervals_of(row) for row in range(count)]
         seconds = time.perf_counter() - began
     yield Finding(f"{what}/intervals", count / seconds, "images/s", f"{count} at once, without the coder's time")

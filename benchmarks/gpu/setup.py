@@ -101,7 +101,7 @@ def tiny(config: ModelConfig) -> ModelConfig:
     return replace(config, **TINY, **window, **waves)
 
 
-DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "reads": 2, "read_rows": 8}
+DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "prefill_images": 2, "prefill_rows": 8}
 STATES = (torch.float32, torch.bfloat16)
 
 

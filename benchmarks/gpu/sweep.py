@@ -33,8 +33,12 @@ def read_sizes(sizes: Sizes) -> Iterator[Finding]:
     """Yield images/s of scoring, by how many images are read at once and how many of their positions in one pass."""
     network = model(PAPER[0], sizes)
     images = np.random.default_rng(0).integers(0, 256, (sizes.read, network.config.bytes), np.uint8)
-    few = {"1_at_once": {"reads": 1, "read_rows": 4}, "2_at_once": {"reads": 2, "read_rows": 4}}
-    many = {f"{reads}_at_once_{rows}_rows": {"reads": reads, "read_rows": rows} for reads in (64, 256) for rows in ROWS}
+    few = {"1_at_once": {"prefill_images": 1, "prefill_rows": 4}, "2_at_once": {"prefill_images": 2, "prefill_rows": 4}}
+    many = {
+        f"{reads}_at_once_{rows}_rows": {"prefill_images": reads, "prefill_rows": rows}
+        for reads in (64, 256)
+        for rows in ROWS
+    }
     for choice, options in (few if sizes.dry else many).items():
         what = f"sweep/score/{PAPER[0]}/{choice}"
         yield from attempt(what, partial(_scored, what, network, images, sizes, **options))

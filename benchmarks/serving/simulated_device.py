@@ -71,8 +71,8 @@ class SimulatedBackend(Backend):
     rows = 1
     state_dtype = torch.float32
     is_asynchronous = True
-    reads_at_once = 64
-    reads_in_chunks = True
+    prefill_images = 64
+    prefills_in_chunks = True
     name = build = arithmetic = "simulated device"
 
     def __init__(self, config: ModelConfig) -> None:
@@ -105,7 +105,7 @@ class SimulatedBackend(Backend):
     def choose(self, pool: SlotPool, groups: Groups) -> None:
         """Do nothing, as `resample`."""
 
-    def start_read(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:
+    def start_prefill(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:
         assert batch.start is not None
         rows = int((batch.stops - batch.start).clip(0).sum())
         passes = -(-rows // READ_ROWS)

@@ -18,7 +18,7 @@ class Backend:
     """One network made ready for one device. An image's arithmetic never depends on what else is in the batch.
 
     A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance`, `fetch`
-    and `start_read` return before it has done so, and the engine gives it the next steps before the last ones ended.
+    and `start_prefill` return before it has done so, and the engine gives it the next steps before the last ones ended.
     """
 
     name: str  # for people: what computes, and how
@@ -27,10 +27,10 @@ class Backend:
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
     is_asynchronous: bool
-    reads_at_once: int  # images that `read` computes at once; more take their time one after the other
-    # Whether `read` has the bits of `advance`, and so the same however its bytes are divided into calls. If not, they
-    # differ by rounding: attention in chunks adds in another order than the recurrence.
-    reads_in_chunks: bool
+    prefill_images: int  # images that `prefill` computes at once; more take their time one after the other
+    # Whether `prefill` has the bits of `advance`, and so the same however its bytes are divided into calls. If not,
+    # they differ by rounding: attention in chunks adds in another order than the recurrence.
+    prefills_in_chunks: bool
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """Paint up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE.
@@ -39,18 +39,18 @@ class Backend:
         """
         raise NotImplementedError
 
-    def read(self, batch: PrefillBatch) -> torch.Tensor:
+    def prefill(self, batch: PrefillBatch) -> torch.Tensor:
         """Run the known bytes of a batch; its `state` is moved to `stops` IN PLACE.
 
         Return bits [B, max(stops)] float64 on the batch's device: of each byte that was run its cost, elsewhere 0.
         """
         raise NotImplementedError
 
-    def start_read(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:
-        """Start `read`; return the device's seconds and the bits, on the host. A GPU is waited for by nothing here,
+    def start_prefill(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:
+        """Start `prefill`; return the device's seconds and the bits, on the host. A GPU is waited for by nothing here,
         where the batch has its `start`, but for the images with a tolerance."""
         clock = DeviceClock(batch.images.device)
-        bits = to_host(self.read(batch))
+        bits = to_host(self.prefill(batch))
         seconds = clock.stop()
         return Pending(lambda: (seconds.wait(), bits.wait().numpy()))
 

@@ -35,7 +35,7 @@ class CpuBackend(Backend):
     rows = 1
     state_dtype = torch.float32
     is_asynchronous = False
-    reads_in_chunks = True
+    prefills_in_chunks = True
     build = f"cpu kernel {cpu_kernels.ABI}"  # the same bits on every processor, with any number of threads
     arithmetic = f"cpu kernel {cpu_kernels.ARITHMETIC}"
 
@@ -54,7 +54,7 @@ class CpuBackend(Backend):
             raise ValueError("precision 'bfloat16-state' needs a GPU")
         self.config, self.parameters = model.config, model.distribution.width
         isa = isa or cpu_kernels.instruction_sets()[0]
-        self.reads_at_once = threads = threads or resources.threads()
+        self.prefill_images = threads = threads or resources.threads()
         if weights is None:
             lossless = _fits_float16(model) and isa != "portable"  # which would convert them in software
             weights = "int8" if precision.int8_weights else "float16" if lossless else "float32"
@@ -75,40 +75,40 @@ class CpuBackend(Backend):
         """See Backend.resample."""
         particles.resample(pool, groups, self._copy)
 
-    def read(self, batch: PrefillBatch) -> torch.Tensor:
-        """See Backend.read: the same arithmetic as `advance`, many positions of an image at a time; images that end at
-        the same byte are read together."""
+    def prefill(self, batch: PrefillBatch) -> torch.Tensor:
+        """See Backend.prefill: the same arithmetic as `advance`, many positions of an image at a time; images that end
+        at the same byte are run together."""
         stops, starts = batch.stops, batch.state.position.numpy()
         bits = torch.zeros(len(stops), int(stops.max()), dtype=torch.float64)
         if bad := stops[stops < starts].tolist():
             raise ValueError(_cannot_run(starts.max(), bad[0], batch))
         for stop in np.unique(stops[starts < stops]).tolist():
             rows = np.flatnonzero((stops == stop) & (starts < stop))
-            start = int(starts[rows[0]])  # now: reading moves the positions
+            start = int(starts[rows[0]])  # now: the positions move
             # In nearly all cases all images end together: nothing is copied.
             if len(rows) == len(stops):
-                bits[:, start:] = self._read_together(batch)
+                bits[:, start:] = self._prefill_together(batch)
                 break
             part, chosen = batch.chosen(rows), torch.from_numpy(rows)
-            bits[chosen, start:stop] = self._read_together(part)
+            bits[chosen, start:stop] = self._prefill_together(part)
             batch.state.put(chosen, part.state)
             if batch.intervals is not None and part.intervals is not None:
                 batch.intervals[chosen] = part.intervals
         return bits
 
-    def read_parameters(self, batch: PrefillBatch) -> tuple[torch.Tensor, torch.Tensor]:
+    def prefill_parameters(self, batch: PrefillBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """Return bits [B, stop - start] of images that all end at one byte, and the distributions' parameters
         [B, n, P] of the n steps."""
         steps = (int(batch.stops[0]) - int(batch.state.position[0])) // self.config.step_bytes
         parameters = torch.empty(len(batch.images), max(0, steps), self.parameters)
-        return self._read_together(batch, parameters), parameters
+        return self._prefill_together(batch, parameters), parameters
 
-    def _read_together(self, batch: PrefillBatch, parameters: torch.Tensor | None = None) -> torch.Tensor:
+    def _prefill_together(self, batch: PrefillBatch, parameters: torch.Tensor | None = None) -> torch.Tensor:
         """Return bits [B, stop - start] of images that all end at one byte, and write their `parameters` [B, n, P],
         from which the bits of those with a tolerance are computed."""
         wide = np.flatnonzero(batch.tolerances)
         if len(wide) and parameters is None:
-            return self.read_parameters(batch)[0]
+            return self.prefill_parameters(batch)[0]
         start, stop, size = int(batch.state.position[0]), int(batch.stops[0]), self.config.step_bytes
         whole = start % size == stop % size == 0
         length = batch.images.shape[1]

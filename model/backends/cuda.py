@@ -1,5 +1,5 @@
 """The network on a GPU: a step of many images is some forty launches of our own kernels and nothing else, recorded
-once into CUDA graphs of several sizes and replayed for every step. Known bytes are read by the same kernels.
+once into CUDA graphs of several sizes and replayed for every step. Known bytes are prefilled by the same kernels.
 
 Positions, draws and known bytes stay on the device; the host hands the numbers of the slots to step to a graph. Every
 kernel computes an image from that image alone, in one order, so neither the size of the graph nor the place in it
@@ -22,7 +22,7 @@ from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend
-from scanline.model.backends.cuda_read import KernelReader
+from scanline.model.backends.cuda_prefill import KernelPrefill
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending
@@ -49,8 +49,8 @@ class CudaOptions:
     # In one graph of few images, whose steps are expected to be short compared with the launch of a graph.
     steps: int = 8
     few: int = 256  # images
-    reads: int = 64  # images that are read at once
-    read_rows: int = 4096  # positions of all of them together that are read in one pass
+    prefill_images: int = 64  # that are prefilled at once
+    prefill_rows: int = 4096  # positions of all of them together that are prefilled in one pass
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -66,7 +66,7 @@ class CudaBackend(Backend):
 
     rows = 1
     is_asynchronous = True
-    reads_in_chunks = True
+    prefills_in_chunks = True
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class CudaBackend(Backend):
     ) -> None:
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
-        self.reads_at_once = options.reads
+        self.prefill_images = options.prefill_images
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
@@ -90,8 +90,10 @@ class CudaBackend(Backend):
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable, narrow)
-            self.buffers = Buffers.of(self.config, max(options.sizes[-1], options.read_rows, options.reads), device)
-            self.reader = KernelReader(self.kernels, self.buffers, options.reads)
+            self.buffers = Buffers.of(
+                self.config, max(options.sizes[-1], options.prefill_rows, options.prefill_images), device
+            )
+            self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, options.prefill_images)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner, self.is_coded = np.zeros(0, np.int64), np.zeros(0, np.bool_)
@@ -100,8 +102,8 @@ class CudaBackend(Backend):
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
         """Record the graphs of one image and of all slots, whose launches are of every kind: those of other sizes are
-        recorded when they are needed, in milliseconds, as those that read codes are, but for one. Read as many images
-        as may ever be read at once, so that no later read compiles anything or finds too little memory."""
+        recorded when they are needed, in milliseconds, as those that read codes are, but for one. Prefill as many
+        images as may ever be prefilled at once, so that no later one compiles anything or finds too little memory."""
         most = next((size for size in self.options.sizes if size >= len(pool.images)), self.options.sizes[-1])
         with reported_compilation():
             for size in (self.options.sizes[0], most):
@@ -111,15 +113,15 @@ class CudaBackend(Backend):
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:
-        self.reader.in_one_launch = self.reader.one_launch_is_exact(self.state_dtype)
-        if not self.reader.in_one_launch:
-            log.warning("known bytes are read with a launch for each: one for all rounds differently here")
-        count = self.options.reads if self.on_gpu else 1  # in the interpreter, every row takes its time
+        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype)
+        if not self.kernel_prefill.in_one_launch:
+            log.warning("known bytes are prefilled with a launch for each: one for all rounds differently here")
+        count = self.options.prefill_images if self.on_gpu else 1  # in the interpreter, every row takes its time
         stop = self.config.first + self.config.step_bytes
         state = State.zeros(self.config, count, self.device, self.state_dtype)
         images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
         intervals = torch.zeros(count, stop, 2, dtype=torch.int32, device=self.device)
-        self.read(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
+        self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
         itself = torch.zeros(1, dtype=torch.int64, device=self.device)
         copy_particles(pool, itself, itself)  # copies nothing, but is compiled
         draw_uniforms(itself, itself, itself)
@@ -167,9 +169,9 @@ class CudaBackend(Backend):
         particles.choose(pool, groups, draw_uniforms)
 
     @torch.inference_mode()
-    def read(self, batch: PrefillBatch) -> torch.Tensor:
-        """See Backend.read, with the bits of `advance`."""
-        return self.reader.read(batch)
+    def prefill(self, batch: PrefillBatch) -> torch.Tensor:
+        """See Backend.prefill, with the bits of `advance`."""
+        return self.kernel_prefill.run(batch)
 
     def close(self) -> None:
         self.pool, self.graphs = None, {}

@@ -36,8 +36,8 @@ class EagerBackend(Backend):
 
     state_dtype = torch.float32
     is_asynchronous = False
-    reads_at_once = 1
-    reads_in_chunks = False  # a product of another shape may round differently
+    prefill_images = 1
+    prefills_in_chunks = False  # a product of another shape may round differently
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
@@ -61,8 +61,8 @@ class EagerBackend(Backend):
         state.put(paused, kept)
         return clock.stop()
 
-    def read(self, batch: PrefillBatch) -> torch.Tensor:
-        """See Backend.read, through the parallel view, one image at a time; for intervals step by step, since the
+    def prefill(self, batch: PrefillBatch) -> torch.Tensor:
+        """See Backend.prefill, through the parallel view, one image at a time; for intervals step by step, since the
         parallel view rounds differently."""
         images = batch.images
         bits = torch.zeros(len(images), int(batch.stops.max()), dtype=torch.float64, device=images.device)

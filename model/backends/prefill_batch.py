@@ -1,4 +1,4 @@
-"""What a backend is asked to run of known bytes: the argument of `Backend.read`, and what a `Reading` runs."""
+"""What a backend is asked to run of known bytes: the argument of `Backend.prefill`, and what a `PrefillState` runs."""
 
 from dataclasses import dataclass, replace
 

@@ -2,10 +2,10 @@
 
 Images of noise, every other step of which is known, are painted alone and in larger and larger batches: each image must
 be the same, bit for bit. Then the network in plain torch operations on the CPU runs over the bytes that were
-painted, and must find the same states and the same cost, and draw nearly all of the same bytes; `read` likewise. The
+painted, and must find the same states and the same cost, and draw nearly all of the same bytes; `prefill` likewise. The
 comparison goes along the painted bytes, so that a byte on the border of two values is one difference and not many.
 Particles of made-up weights must be chosen and resampled as they are on the CPU, a guided image must be that of the
-reference, and images must be painted again from codes of the intervals that `read` finds.
+reference, and images must be painted again from codes of the intervals that `prefill` finds.
 """
 
 from dataclasses import dataclass
@@ -156,14 +156,14 @@ class _Images:
         expected["known bits"] = bits[:, self.known[self.config.first : self.stop]].sum(dim=1)
         _assert_close(expected, outcome.part(count), bound, "painting")
 
-        # Reading the same bytes ends in the same states, at the same costs.
+        # Prefilling the same bytes ends in the same states, at the same costs.
         device = slots.images.device
-        read = State.zeros(self.config, count, device, backend.state_dtype)
+        prefilled = State.zeros(self.config, count, device, backend.state_dtype)
         stops = np.full(count, self.stop)
         labels = self.label(index).to(device)
-        batch = PrefillBatch.of(outcome.images.to(device), read, stops, labels)
-        costs = backend.read(batch).cpu()[:, self.config.first :]
-        found = {name: getattr(read, name).cpu() for name in NUMBERS}
+        batch = PrefillBatch.of(outcome.images.to(device), prefilled, stops, labels)
+        costs = backend.prefill(batch).cpu()[:, self.config.first :]
+        found = {name: getattr(prefilled, name).cpu() for name in NUMBERS}
         _assert_close(states | {"bits": bits}, found | {"bits": costs}, bound, "reading")
 
     def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
@@ -202,7 +202,7 @@ class _Images:
         intervals = torch.zeros(count, self.stop, 2, dtype=torch.int32, device=device)
         state, labels = State.zeros(self.config, count, device, backend.state_dtype), self.label(torch.arange(count))
         stops, there = np.full(count, self.stop), (images[:count].to(device), labels.to(device))
-        backend.read(PrefillBatch.of(there[0], state, stops, there[1], intervals=intervals))
+        backend.prefill(PrefillBatch.of(there[0], state, stops, there[1], intervals=intervals))
         codes = [encode(map(tuple, of_image)) for of_image in intervals[:, first:].tolist()]
         arrivals = Arrivals.empty(count, self.config.bytes, pinned=not slots.on_host)
         arrivals.slots.copy_(torch.arange(count))

@@ -83,7 +83,7 @@ class Cleaned:
 
     images: np.ndarray  # [n, N] uint8
     noisy: np.ndarray  # [n] bool, whether each had noise
-    tolerances: np.ndarray  # [n] int64, to within which each image's bytes are classified: see Backend.read
+    tolerances: np.ndarray  # [n] int64, to within which each image's bytes are classified: see Backend.prefill
 
 
 def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean) -> Cleaned:

@@ -14,12 +14,12 @@ from scanline.model.backends.cpu import CpuBackend
 from scanline.model.sampling.decoding import Decoding
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.prefixes import Prefixes
-from scanline.model.sampling.known.reads import Read, Reads
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, ImageSpec, Scheduled
 from scanline.model.sampling.particles import checks
+from scanline.model.sampling.prefill.prefixes import Prefixes
+from scanline.model.sampling.prefill.queue import PrefillQueue, PrefillRequest
+from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.sampling.prefix_tree import PrefixTree
-from scanline.model.sampling.reading import Prefix
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import MOST_STEPS
@@ -27,7 +27,7 @@ from scanline.model.sampling.stats.tick_length import MOST_STEPS
 log = logging.getLogger("scanline.engine")
 
 STARTED = 256  # images in a tick, at least: some milliseconds of the host
-LOOKED_AT = 256  # waiting images of a request, to read their prefixes ahead
+LOOKED_AT = 256  # waiting images of a request, to run their prefixes ahead
 FEW, STARTING_SECONDS = 16, 0.005  # the same where the host steps, which waits: at least so many, and for so long
 
 
@@ -60,11 +60,11 @@ class Admission:
         generator: Generator,
         scheduler: Scheduler,
         requests: dict[int, ActiveRequest],
-        reads: Reads,
+        prefills: PrefillQueue,
         recorder: StatsRecorder,
     ) -> None:
         self.generator, self.scheduler, self.requests = generator, scheduler, requests
-        self.reads, self.recorder = reads, recorder
+        self.prefills, self.recorder = prefills, recorder
         self.prefixes = Prefixes(generator.slots)
         # A device that works on its own would wait for the host where thousands of images begin in one tick, and so end
         # in one: at most twice as many begin as end in a tick when they are spread evenly.
@@ -114,32 +114,32 @@ class Admission:
         if starting := [each for each in placed.values() if each.assignment.request not in failed]:
             self._place(starting, events, fail)
 
-    def read_prefixes(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
+    def queue_prefixes(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
         """Queue the prefixes of the next images of requests, as long as there is room for them, and then of the images
-        behind these, where the backend reads several at once."""
+        behind these, where the backend runs several at once."""
         failed: set[int] = set()
         while (number := self.prefixes.next_wanted()) is not None:
             with _failing_alone(number, failed):
                 index = self.scheduler.next_index(number)
                 assert index is not None
-                self._read_prefix(self.requests[number].request, index)
-        if most := self.generator.backend.reads_at_once - 1:
+                self._queue_prefix(self.requests[number].request, index)
+        if most := self.generator.backend.prefill_images - 1:
             for number in [*self.prefixes.held]:
                 with _failing_alone(number, failed):
-                    self._read_ahead(self.requests[number].request, most)
+                    self._queue_ahead(self.requests[number].request, most)
         for number in failed:
             fail(number, events)
 
-    def _read_ahead(self, request: GenerateRequest, most: int) -> None:
+    def _queue_ahead(self, request: GenerateRequest, most: int) -> None:
         """Queue the prefixes of images that wait behind the next one of a request, whose prefix has its room."""
         first, *later = self.scheduler.next_indices(request.id, LOOKED_AT)
         if not self._has_room(request, first):
             return
         for index in later:
-            if not self.prefixes.may_read_ahead(request.id, most):
+            if not self.prefixes.may_prefill_ahead(request.id, most):
                 return
             if not self._has_room(request, index):
-                self._read_prefix(request, index)
+                self._queue_prefix(request, index)
 
     def _has_room(self, request: GenerateRequest, index: int) -> bool:
         """Return whether the prefix of image `index` has its room, or the image needs none."""
@@ -151,25 +151,25 @@ class Admission:
         known = request.prefix_of(index)
         return known - known % self.generator.config.step_bytes
 
-    def _read_prefix(self, request: GenerateRequest, index: int) -> None:
+    def _queue_prefix(self, request: GenerateRequest, index: int) -> None:
         """Queue the prefixes of image `index` of a request."""
         source, label = request.source(index), request.label_of(index)
         assert source is not None
         labels = (label, 0) if request.is_guided else (label,)
         self.prefixes.reserve(request.id, request.client, source, labels)
         known, stop = request.known[source], self._prefix(request, index)
-        reads = [Read(request.id, index, known, stop, False, label) for label in labels]
-        self.reads.add(request.id, request.client, reads)
+        prefills = [PrefillRequest(request.id, index, known, stop, False, label) for label in labels]
+        self.prefills.add(request.id, request.client, prefills)
 
-    def put_prefix(self, read: Read, prefix: Prefix) -> None:
+    def put_prefix(self, prefill: PrefillRequest, prefix: Prefix) -> None:
         """Keep a prefix, if an image of its request still waits for it, and give the request its turns again where that
         was what its next image needs."""
-        if (active := self.requests.get(read.request)) is None:
+        if (active := self.requests.get(prefill.request)) is None:
             return
-        source = active.request.source(read.index)
+        source = active.request.source(prefill.index)
         assert source is not None
-        self.prefixes.put(read.request, source, read.label, prefix)
-        if read.request in self.scheduler.on_hold:
+        self.prefixes.put(prefill.request, source, prefill.label, prefix)
+        if prefill.request in self.scheduler.on_hold:
             self._prepare_next(active)
 
     def note_finished(self, finished: Sequence[Finished]) -> None:
@@ -295,7 +295,7 @@ class Admission:
             self.prefixes.drop(request.id)
             return
         self.prefixes.move_on(request.id, source)
-        if source is None or not self._prefix(request, index) or self.prefixes.is_read(request.id, source):
+        if source is None or not self._prefix(request, index) or self.prefixes.is_ready(request.id, source):
             self.scheduler.resume(request.id)
             return
         self.scheduler.hold(request.id)

@@ -1,4 +1,4 @@
-"""The engine loop: admit, read, step, retire, deliver.
+"""The engine loop: admit, prefill, step, retire, deliver.
 
 The server's engine process and offline painting (`offline.py`) drive the same loop. It knows the generator and the
 scheduler, not the process or the pipe: commands come in through `accept`, events go out in one list a tick. Memory does
@@ -20,7 +20,6 @@ from scanline.model.sampling.admission import ActiveRequest, Admission
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.inspection import Inspection
-from scanline.model.sampling.known.reads import EndedRead, Read, Reads
 from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import (
     Cancel,
@@ -32,6 +31,7 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.model.sampling.particles import at_check, groups_of, steps_to_check
+from scanline.model.sampling.prefill.queue import EndedPrefill, PrefillQueue, PrefillRequest
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS, TickLength
@@ -60,8 +60,8 @@ class Engine:
         self.scheduler = Scheduler(
             generator.slots, lambda number, index: self.requests[number].request.slots_of(index), generator.spare
         )
-        self.reads = Reads(generator, clock)
-        self.admission = Admission(generator, self.scheduler, self.requests, self.reads, self.recorder)
+        self.prefills = PrefillQueue(generator, clock)
+        self.admission = Admission(generator, self.scheduler, self.requests, self.prefills, self.recorder)
         self.refused: list[Failed] = []  # requests that cannot be served, reported in the next tick
         self.streams = Streams(generator, clock)
         self.time_shares = TimeShares(2 * TICK_SECONDS)  # with less, clients of about equal shares take turns
@@ -72,7 +72,7 @@ class Engine:
 
     @property
     def idle(self) -> bool:
-        return not self.requests and self.reads.idle and not self.refused
+        return not self.requests and self.prefills.idle and not self.refused
 
     def accept(self, command: GenerateRequest | ScoreRequest | Cancel) -> None:
         """Queue a request or drop one; its work is done in later ticks."""
@@ -93,20 +93,20 @@ class Engine:
                     self.admission.add(command)
             case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected, coded=coded):
                 stop = self.length if inspected is None else inspected.stop
-                reads = [
-                    Read(command.id, i, images[i], stop, True, label(i), tolerance(i), inspected, coded)
+                prefills = [
+                    PrefillRequest(command.id, i, images[i], stop, True, label(i), tolerance(i), inspected, coded)
                     for i in command.indices
                 ]
-                self.reads.add(command.id, command.client, reads)
+                self.prefills.add(command.id, command.client, prefills)
 
     def tick(self) -> list[Event]:
         """Run the loop once. A failure fails its requests and the engine goes on; an unrecoverable one is raised."""
         events: list[Event] = [*self.refused]
         self.refused.clear()
         try:
-            self._end_reads(events)
+            self._end_prefills(events)
             self.admission.admit(events, self._fail)
-            self._read(events)
+            self._prefill(events)
             self._step()
             self._retire()
             self._deliver(events)
@@ -123,7 +123,7 @@ class Engine:
     def stats(self) -> Stats:
         """Return what is in progress now and what has been done."""
         running = sum(active.is_scheduled for active in self.requests.values())
-        scores = self.reads.scores()
+        scores = self.prefills.scores()
         progress = Stats(
             requests_running=running + scores.requests_running,
             requests_waiting=len(self.requests) - running + scores.requests_waiting,
@@ -134,50 +134,50 @@ class Engine:
         )
         return self.recorder.report(progress)
 
-    def _read(self, events: list[Event]) -> None:
-        """Read known bytes: for a share of the time that painting took, for a whole tick where nothing is painted."""
+    def _prefill(self, events: list[Event]) -> None:
+        """Prefill known bytes: for a share of the time that painting took, for a whole tick without painting."""
         # Prefixes that there is room for now are queued with the images to score, and take turns with them.
-        self.admission.read_prefixes(events, self._fail)
+        self.admission.queue_prefixes(events, self._fail)
         painted = self.painted_seconds if self.scheduler.assigned else None
-        self._take(self.reads.run(painted, TICK_SECONDS, self.scheduler.held.keys()), events)
+        self._take(self.prefills.run(painted, TICK_SECONDS, self.scheduler.held.keys()), events)
 
-    def _end_reads(self, events: list[Event]) -> None:
-        """Take what a device has read behind the steps before the last ones, which it is doing now."""
+    def _end_prefills(self, events: list[Event]) -> None:
+        """Take what a device has prefilled behind the steps before the last ones, which it is doing now."""
         if self.generator.is_asynchronous and self.scheduler.assigned:
-            self._take(self.reads.end(), events)
+            self._take(self.prefills.end(), events)
 
-    def _take(self, ended: list[EndedRead], events: list[Event]) -> None:
-        """Send the scores, and keep the prefixes, of reads that ended."""
-        self.time_shares.charge(self.reads.spent)
+    def _take(self, ended: list[EndedPrefill], events: list[Event]) -> None:
+        """Send the scores, and keep the prefixes, of prefills that ended."""
+        self.time_shares.charge(self.prefills.spent)
         failed: set[int] = set()
         for each in ended:
-            if (request := each.read.request) in failed:
+            if (request := each.prefill.request) in failed:
                 continue
             try:
-                message = self._take_read(each, events)
+                message = self._take_prefill(each, events)
             except Exception as error:
                 if unrecoverable(error):
                     raise
-                log.exception("what was read of an image could not be taken; its request fails")
+                log.exception("a prefill of an image could not be taken; its request fails")
                 message = FAILED
             if message:
                 failed.add(request)
                 self._fail(request, events, message)
 
-    def _take_read(self, ended: EndedRead, events: list[Event]) -> str:
+    def _take_prefill(self, ended: EndedPrefill, events: list[Event]) -> str:
         """Send a score, or keep the prefix that lets its request's next image start; return why its request fails."""
-        read, reading = ended.read, ended.reading
-        if reading is None:
+        prefill, state = ended.prefill, ended.state
+        if state is None:
             return FAILED
-        if not np.isfinite(reading.bits_of(ended.row)[reading.first :]).all():
+        if not np.isfinite(state.bits_of(ended.row)[state.first :]).all():
             return NOT_FINITE
-        if read.is_score:
-            steps = reading.numbers(self.generator.model) if isinstance(reading, Inspection) else None
-            intervals = reading.intervals_of(ended.row) if read.coded else None
+        if prefill.is_score:
+            steps = state.numbers(self.generator.model) if isinstance(state, Inspection) else None
+            intervals = state.intervals_of(ended.row) if prefill.coded else None
             coded = b"" if intervals is None else intervals.tobytes()
-            events.append(Scored(read.request, read.index, reading.bits_of(ended.row).tobytes(), steps, coded))
+            events.append(Scored(prefill.request, prefill.index, state.bits_of(ended.row).tobytes(), steps, coded))
         else:
-            self.admission.put_prefix(read, reading.prefix(ended.row))
+            self.admission.put_prefix(prefill, state.prefix(ended.row))
         return ""
 
     def _step(self) -> None:
@@ -274,4 +274,4 @@ class Engine:
         self.admission.drop(request)
         self.streams.drop(request)
         self.refused = [event for event in self.refused if event.request != request]
-        self.reads.drop(request)
+        self.prefills.drop(request)

@@ -27,10 +27,10 @@ from scanline.model.resources import one_torch_thread
 from scanline.model.sampling.digest import coding_digest, model_digest
 from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.messages import ImageSpec, StepRange
-from scanline.model.sampling.reading import Prefix, Reading
+from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.state import State
 
-REPORTED_STEPS = 84  # between two reports of a reading: two tiles of the cpu kernel
+REPORTED_STEPS = 84  # between two reports of a prefill: two tiles of the cpu kernel
 
 
 class Generator:
@@ -72,7 +72,7 @@ class Generator:
         return spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
-    def start_reading(
+    def start_prefill(
         self,
         images: np.ndarray,
         stops: Sequence[int],
@@ -80,7 +80,7 @@ class Generator:
         tolerances: Sequence[int] = (),
         inspected: StepRange | None = None,
         coded: bool = False,
-    ) -> Reading:
+    ) -> PrefillState:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
 
         labels: [B], as in ImageSpec; tolerances: [B], as in PrefillBatch; all 0 by default. inspected: the steps of one
@@ -103,7 +103,7 @@ class Generator:
             intervals=self._no_intervals(images) if coded else None,
         )
         what = batch, bits, first, first, self.config.step_bytes
-        return Reading(*what) if inspected is None else Inspection(*what, wanted=inspected)
+        return PrefillState(*what) if inspected is None else Inspection(*what, wanted=inspected)
 
     def _no_intervals(self, images: np.ndarray) -> torch.Tensor:
         """Return room for the intervals of images [B, N]: those of first bytes that no network predicts are there."""
@@ -114,33 +114,33 @@ class Generator:
             intervals[:, 0] = np.stack((starts[first], starts[first + 1] - starts[first]), axis=1)
         return to_device(intervals, self.model.device)
 
-    def read(self, reading: Reading, steps: int | None = None) -> Pending[float]:
-        """Start to run the next `steps` steps of a reading, IN PLACE: all of them by default, and where the backend
+    def run_prefill(self, prefill: PrefillState, steps: int | None = None) -> Pending[float]:
+        """Start to run the next `steps` steps of a prefill, IN PLACE: all of them by default, and where the backend
         would round differently in chunks. Return the device's seconds; the bits are there once these have been waited
         for."""
-        start, stop = reading.position, reading.stop
+        start, stop = prefill.position, prefill.stop
         in_chunks = (
-            self.backend.reads_in_chunks or isinstance(reading, Inspection) or reading.batch.intervals is not None
+            self.backend.prefills_in_chunks or isinstance(prefill, Inspection) or prefill.batch.intervals is not None
         )
         if steps is not None and in_chunks:
             stop = min(stop, start + steps * self.config.step_bytes)
-        reading.position = stop
-        return self._run(reading, start, stop) if start < stop else Pending.ended(0.0)
+        prefill.position = stop
+        return self._run(prefill, start, stop) if start < stop else Pending.ended(0.0)
 
     @torch.inference_mode()
-    def _run(self, reading: Reading, start: int, stop: int) -> Pending[float]:
-        if isinstance(reading, Inspection):
+    def _run(self, prefill: PrefillState, start: int, stop: int) -> Pending[float]:
+        if isinstance(prefill, Inspection):
             clock = DeviceClock(torch.device("cpu"))
             with one_torch_thread():
-                reading.bits[:, :stop] += reading.run(self.model, start, stop).cpu().numpy()
+                prefill.bits[:, :stop] += prefill.run(self.model, start, stop).cpu().numpy()
             return clock.stop()
         # The backend moves each image to its own stop; one that is there already costs nothing.
-        stops = np.minimum(reading.batch.stops, stop)
-        started = self.backend.start_read(replace(reading.batch, stops=stops, start=start))
+        stops = np.minimum(prefill.batch.stops, stop)
+        started = self.backend.start_prefill(replace(prefill.batch, stops=stops, start=start))
 
         def ended() -> float:
             seconds, bits = started.wait()
-            reading.bits[:, :stop] += bits
+            prefill.bits[:, :stop] += bits
             return seconds
 
         pending = Pending(ended)
@@ -151,9 +151,9 @@ class Generator:
     def prefill(self, spec: ImageSpec) -> Prefix:
         """Run the known first bytes of one image through the network at once."""
         assert spec.known is not None
-        reading = self.start_reading(spec.known[None], [self.prefix(spec)], [spec.label])
-        self.read(reading).wait()
-        return reading.prefix(0)
+        prefill = self.start_prefill(spec.known[None], [self.prefix(spec)], [spec.label])
+        self.run_prefill(prefill).wait()
+        return prefill.prefix(0)
 
     def score(
         self,
@@ -163,13 +163,13 @@ class Generator:
         progress: Callable[[int], None] | None = None,
     ) -> np.ndarray:
         """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], each to within
-        `tolerances` [B], without using a slot. progress: called with the bytes read so far."""
-        reading = self.start_reading(images, [self.config.bytes] * len(images), labels, tolerances)
-        while not reading.done:
-            self.read(reading, None if progress is None else REPORTED_STEPS).wait()
+        `tolerances` [B], without using a slot. progress: called with the bytes run so far."""
+        prefill = self.start_prefill(images, [self.config.bytes] * len(images), labels, tolerances)
+        while not prefill.done:
+            self.run_prefill(prefill, None if progress is None else REPORTED_STEPS).wait()
             if progress is not None:
-                progress(reading.position * len(images))
-        return reading.bits
+                progress(prefill.position * len(images))
+        return prefill.bits
 
     @torch.inference_mode()
     def place_many(

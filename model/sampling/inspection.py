@@ -1,4 +1,4 @@
-"""Inspection: a reading of one image that also reports every number of some of its steps, in one layer and head.
+"""Inspection: a prefill of one image that also reports every number of some of its steps, in one layer and head.
 
 The torch model runs the bytes, and the reference of the recurrent step the chosen head, whatever backend paints: the
 numbers are those of the equations, and equal the painted image's to within the rounding of float32. What painting does
@@ -14,14 +14,14 @@ from scanline.kernels.step.reference import recurrent_step
 from scanline.model.network.attention_cost import attention_cost
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import StepNumbers, StepRange
-from scanline.model.sampling.reading import Reading
+from scanline.model.sampling.prefill_state import PrefillState
 
 INSPECTED_STEPS = 42  # run at once: some milliseconds on one core
 
 
 @dataclass
-class Inspection(Reading):
-    """A reading of one image up to the end of the steps that are inspected."""
+class Inspection(PrefillState):
+    """A prefill of one image up to the end of the steps that are inspected."""
 
     wanted: StepRange = field(kw_only=True)
     parts: defaultdict[str, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))

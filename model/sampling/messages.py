@@ -195,7 +195,7 @@ class ScoreRequest:
     id: int
     images: tuple[bytes, ...]
     labels: tuple[int, ...] = ()  # of each image, as in GenerateRequest; empty: all 0
-    tolerances: tuple[int, ...] = ()  # of each image, as in Backend.read; empty: all 0
+    tolerances: tuple[int, ...] = ()  # of each image, as in Backend.prefill; empty: all 0
     inspected: StepRange | None = None  # each image is read to its stop only, and Scored has the numbers of the steps
     coded: bool = False  # Scored has the bytes' intervals; at tolerance 0, without inspected steps
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all

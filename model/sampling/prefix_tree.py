@@ -22,7 +22,7 @@ from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.messages import ImageSpec
-from scanline.model.sampling.reading import Prefix
+from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.state import State
 
 MAX_BYTES = 64 << 20  # of states and parameters
@@ -183,7 +183,7 @@ class PrefixTree:
             before = node.segments[label].prefix
             bits, state = before.bits, before.state.copy()
         batch = PrefillBatch.of(image, state, np.array([stop]), torch.tensor([label]))
-        costs, parameters = self.backend.read_parameters(batch)
+        costs, parameters = self.backend.prefill_parameters(batch)
         for cost in costs[0].tolist():  # one byte after the other, as painting adds them
             bits += cost
         if not isfinite(bits):

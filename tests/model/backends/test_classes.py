@@ -65,7 +65,7 @@ def test_the_native_kernel_reads_labelled_images_as_the_parallel_view_does(isa: 
         expected_state, state = (State.zeros(network.config, len(LABELS)) for _ in range(2))
         expected = network.parallel(images, expected_state, labels=labels)
         stops = np.full(len(LABELS), network.config.bytes)
-        _, parameters = backend.read_parameters(PrefillBatch.of(images, state, stops, labels))
+        _, parameters = backend.prefill_parameters(PrefillBatch.of(images, state, stops, labels))
         backend.close()
         assert_close(f"parameters, {variant}, {weights}", expected, parameters)
         assert_close(f"s, {variant}, {weights}", expected_state.s, state.s)

@@ -46,7 +46,7 @@ def read(
     backend = CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa)
     state = State.zeros(config, count)
     images = torch.from_numpy(small_models.images(config, count))
-    found, parameters = backend.read_parameters(PrefillBatch.of(images, state, np.full(len(images), config.bytes)))
+    found, parameters = backend.prefill_parameters(PrefillBatch.of(images, state, np.full(len(images), config.bytes)))
     backend.close()
     return found, parameters, state
 
@@ -80,7 +80,9 @@ def test_small_features_keep_their_digits(isa: str) -> None:
     model = small_models.with_small_features(small_models.model(config))
     images = torch.from_numpy(small_models.images(config, 3))
     backend = CpuBackend(model, 2, PRECISIONS["exact"], isa)
-    _, parameters = backend.read_parameters(PrefillBatch.of(images, State.zeros(config, 3), np.full(3, config.bytes)))
+    _, parameters = backend.prefill_parameters(
+        PrefillBatch.of(images, State.zeros(config, 3), np.full(3, config.bytes))
+    )
     backend.close()
     assert_close("parameters", model.parallel(images), parameters)
 
@@ -111,7 +113,7 @@ def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float3
         backend = CpuBackend(stored, 1, isa=isa, weights=weights)
         state = State.zeros(config, 2)
         results.append(
-            (*backend.read_parameters(PrefillBatch.of(images, state, np.full(len(images), config.bytes))), state.s)
+            (*backend.prefill_parameters(PrefillBatch.of(images, state, np.full(len(images), config.bytes))), state.s)
         )
         backend.close()
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
@@ -145,7 +147,7 @@ def test_reading_beyond_an_image_or_a_part_of_a_step_is_refused(
     backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
     state.position.fill_(start)
     with pytest.raises(ValueError, match=f"cannot run bytes {start} to"):
-        backend.read(PrefillBatch.of(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop])))
+        backend.prefill(PrefillBatch.of(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop])))
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,14 @@ def painted_last_step(
     config = model.config
     image = torch.from_numpy(small_models.images(config, 1))
     backend, state, prefix = CpuBackend(model, 1), State.zeros(config, 1), config.bytes - config.step_bytes
-    backend.read(PrefillBatch.of(image, state, np.array([prefix])))
+    backend.prefill(PrefillBatch.of(image, state, np.array([prefix])))
     slots = SlotPool.empty(config, count)
     slots.state.put(torch.arange(count), state)
     slots.images.copy_(image.expand_as(slots.images))
     slots.known[:, : prefix + known] = True
     slots.index.copy_(torch.arange(count))
     slots.temperature.fill_(temperature)
-    _, parameters = backend.read_parameters(PrefillBatch.of(image, state, np.array([config.bytes])))
+    _, parameters = backend.prefill_parameters(PrefillBatch.of(image, state, np.array([config.bytes])))
     backend.advance(slots, slots.in_flight(), 1)
     backend.close()
     assert slots.state.position.tolist() == [config.bytes] * count

@@ -25,7 +25,7 @@ def read(backend: Backend, *rows: int) -> tuple[torch.Tensor, torch.Tensor]:
     intervals = torch.zeros(len(rows), CONFIG.bytes, 2, dtype=torch.int32)
     stops, state = np.full(len(rows), CONFIG.bytes), State.zeros(CONFIG, len(rows))
     batch = PrefillBatch.of(IMAGES[chosen], state, stops, LABELS[chosen], TOLERANCES[chosen], intervals)
-    return backend.read(batch), intervals
+    return backend.prefill(batch), intervals
 
 
 @pytest.mark.parametrize("way", [*ISAS, "eager"])

@@ -38,8 +38,8 @@ class FaultyBackend(EagerBackend):
             self.after(pool)
         return pending
 
-    def read(self, batch: PrefillBatch) -> torch.Tensor:
-        return super().read(batch) + self.read_off_by
+    def prefill(self, batch: PrefillBatch) -> torch.Tensor:
+        return super().prefill(batch) + self.read_off_by
 
 
 FAULTS: dict[str, tuple[str, Fault, str]] = {  # before or after a step, and what is found

@@ -95,12 +95,12 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
         law = -ranges.sum(dim=1).numpy() / np.log(2)
         np.testing.assert_allclose(found[:, label], law, rtol=1e-4, atol=1e-9)
     alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
-    reading = generator.start_reading(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
-    while not reading.done:
-        generator.read(reading, 3)
+    prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
+    while not prefill.done:
+        generator.run_prefill(prefill, 3)
     generator.close()
     np.testing.assert_array_equal(alone, found[1:2])
-    assert reading.bits[0].sum() == found[1, 2]
+    assert prefill.bits[0].sum() == found[1, 2]
 
 
 def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:

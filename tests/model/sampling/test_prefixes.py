@@ -11,10 +11,10 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.prefixes import MAX_IMAGES
 from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest
 from scanline.model.sampling.offline import paint
-from scanline.model.sampling.reading import Prefix, Reading
+from scanline.model.sampling.prefill.prefixes import MAX_IMAGES
+from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.tiny import GREY
@@ -29,13 +29,13 @@ class CountingEngine(Engine):
     def __init__(self, model: Transformer, slots: int) -> None:
         super().__init__(Generator(model, slots, threads=1))
         self.images_read = 0
-        start = self.generator.start_reading
+        start = self.generator.start_prefill
 
-        def counted(images: np.ndarray, *given: Any) -> Reading:
+        def counted(images: np.ndarray, *given: Any) -> PrefillState:
             self.images_read += len(images)
             return start(images, *given)
 
-        self.generator.start_reading = counted  # type: ignore[method-assign, assignment]
+        self.generator.start_prefill = counted  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture
@@ -65,14 +65,14 @@ def finished(events: list[Event]) -> Counter[int]:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Prefix]]:
     """Every prefix that is made; those that nothing holds any more are dead."""
     made: list[weakref.ref[Prefix]] = []
-    prefix = Reading.prefix
+    prefix = PrefillState.prefix
 
-    def recorded(reading: Reading, row: int) -> Prefix:
-        new = prefix(reading, row)
+    def recorded(prefill: PrefillState, row: int) -> Prefix:
+        new = prefix(prefill, row)
         made.append(weakref.ref(new))
         return new
 
-    monkeypatch.setattr(Reading, "prefix", recorded)
+    monkeypatch.setattr(PrefillState, "prefix", recorded)
     return made
 
 
@@ -156,7 +156,7 @@ def test_a_cancelled_edit_leaves_no_prefix(
     assert not engine.admission.prefixes.held
     assert not engine.admission.prefixes.wanted
     assert not alive(made)
-    assert engine.reads.reading is None
+    assert engine.prefills.state is None
 
 
 def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(of_two_slots: CountingEngine) -> None:

@@ -21,7 +21,6 @@ from scanline.model.formats.code_file import Codes
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.reads import PASS_SECONDS
 from scanline.model.sampling.messages import (
     Cancel,
     Failed,
@@ -32,6 +31,7 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
+from scanline.model.sampling.prefill.queue import PASS_SECONDS
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
@@ -47,7 +47,7 @@ MIDST = bytes(i % 4 == 1 for i in range(LENGTH))
 ALL = bytes([1] * LENGTH)
 COMPLETIONS = st.sampled_from([((), ()), (KNOWN[:1], (PREFIX,)), (KNOWN, (PREFIX, MIDST)), (KNOWN, (ALL, PREFIX))])
 MODEL: Transformer = small_models.model(GREY)
-BREAKABLE = ("start_reading", "read", "place_many", "start", "resample", "choose", "fetch")
+BREAKABLE = ("start_prefill", "run_prefill", "place_many", "start", "resample", "choose", "fetch")
 CLIENTS = st.sampled_from("abc")
 PAINTED = PaintedAlone(MODEL, KNOWN, SLOTS)
 
@@ -61,19 +61,19 @@ class EngineMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.generator = self.generator_class(MODEL, SLOTS, threads=1)
-        self.generator.backend.reads_at_once = 2
+        self.generator.backend.prefill_images = 2
         # What happens must not depend on time: each look at the clock takes a quarter of a pass, as does painting; what
-        # reads have of it is a tick's share.
+        # prefills have of it is a tick's share.
         self.engine = Engine(self.generator, clock=itertools.count(0, PASS_SECONDS / 4).__next__)
-        reads, advance = self.engine.reads, self.generator.backend.advance
+        prefills, advance = self.engine.prefills, self.generator.backend.advance
 
         def timed(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
             advance(pool, slots, steps).wait()
             return Pending.ended(PASS_SECONDS / 4)
 
         self.generator.backend.advance = timed  # type: ignore[method-assign]
-        run = reads.run
-        reads.run = lambda painted, *other: run(None if painted is None else TICK_SECONDS, *other)  # type: ignore[method-assign]
+        run = prefills.run
+        prefills.run = lambda painted, *other: run(None if painted is None else TICK_SECONDS, *other)  # type: ignore[method-assign]
         self.open: dict[int, GenerateRequest | ScoreRequest] = {}  # accepted, not yet ended
         self.had: dict[int, set[int]] = {}  # finished images of each
         self.heard: dict[tuple[int, int], bytes] = {}  # of streamed images
@@ -208,8 +208,8 @@ class EngineMachine(RuleBasedStateMachine):
         assert set(self.engine.requests) == paints
         assert set(scheduler.waiting) <= paints
         assert sorted([*scheduler.turns, *scheduler.on_hold]) == sorted(scheduler.waiting)
-        assert set(self.engine.reads.left) - paints == set(self.open) - paints
-        assert set(self.engine.reads.left) <= set(self.open)
+        assert set(self.engine.prefills.left) - paints == set(self.open) - paints
+        assert set(self.engine.prefills.left) <= set(self.open)
         for request in paints:
             assignments = [assignment for assignment in scheduler.assigned.values() if assignment.request == request]
             waiting = scheduler.waiting.get(request, ())
@@ -224,10 +224,10 @@ class EngineMachine(RuleBasedStateMachine):
         scheduler, prefixes = self.engine.scheduler, self.engine.admission.prefixes
         assert len(prefixes.held) <= prefixes.room == 1
         being_read = {
-            request for request, held in prefixes.held.items() if not all(each.is_read for each in held.values())
+            request for request, held in prefixes.held.items() if not all(each.is_ready for each in held.values())
         }
         assert {*prefixes.wanted, *being_read} == set(scheduler.on_hold)
-        assert being_read <= set(self.engine.reads.left)
+        assert being_read <= set(self.engine.prefills.left)
         assert set(prefixes.held) - being_read <= set(scheduler.turns)
 
     @invariant()

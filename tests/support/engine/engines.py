@@ -14,7 +14,7 @@ import numpy as np
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
-from scanline.model.sampling.reading import Prefix, Reading
+from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
@@ -87,14 +87,14 @@ class FaultyOptions(EngineOptions):
     """An engine that dies of images of some seeds, and of a signal on request.
 
     Where `signal_file` holds a signal's number, the engine sends itself that signal once, at its third call of
-    `start` or `read`.
+    `start` or `run_prefill`.
     """
 
     signal_file: Path = Path("none")
 
     def generator(self) -> Generator:
         generator = super().generator()
-        place, start, read = generator.place_many, generator.start, generator.read
+        place, start, run_prefill = generator.place_many, generator.start, generator.run_prefill
         calls = itertools.count(1)
 
         def send_signal_if_due() -> None:
@@ -117,9 +117,9 @@ class FaultyOptions(EngineOptions):
             send_signal_if_due()
             return start(slots, steps)
 
-        def faulty_read(reading: Reading, steps: int | None = None) -> Pending[float]:
+        def faulty_prefill(prefill: PrefillState, steps: int | None = None) -> Pending[float]:
             send_signal_if_due()
-            return read(reading, steps)
+            return run_prefill(prefill, steps)
 
-        generator.place_many, generator.start, generator.read = faulty_place, faulty_start, faulty_read  # type: ignore[method-assign]
+        generator.place_many, generator.start, generator.run_prefill = faulty_place, faulty_start, faulty_prefill  # type: ignore[method-assign]
         return generator

@@ -26,9 +26,9 @@ class PaintedAlone:
         self.bits = {image: self.generator.score(np.frombuffer(image, np.uint8)[None])[0].tobytes() for image in known}
 
     def _intervals(self, image: np.ndarray) -> list[tuple[int, int]]:
-        reading = self.generator.start_reading(image[None], [len(image)], coded=True)
-        self.generator.read(reading).wait()
-        intervals = reading.intervals_of(0)
+        prefill = self.generator.start_prefill(image[None], [len(image)], coded=True)
+        self.generator.run_prefill(prefill).wait()
+        intervals = prefill.intervals_of(0)
         assert intervals is not None
         return [(start, width) for start, width in intervals.tolist()]
 

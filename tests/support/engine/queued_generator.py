@@ -11,7 +11,7 @@ from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
-from scanline.model.sampling.reading import Prefix, Reading
+from scanline.model.sampling.prefill_state import PrefillState, Prefix
 
 Result = TypeVar("Result")
 
@@ -59,5 +59,5 @@ class QueuedGenerator(Generator):
     def choose(self, groups: Groups) -> None:
         self.submit(lambda: super(QueuedGenerator, self).choose(groups))
 
-    def _run(self, reading: Reading, start: int, stop: int) -> Pending[float]:
-        return self.submit(lambda: super(QueuedGenerator, self)._run(reading, start, stop).wait())
+    def _run(self, prefill: PrefillState, start: int, stop: int) -> Pending[float]:
+        return self.submit(lambda: super(QueuedGenerator, self)._run(prefill, start, stop).wait())

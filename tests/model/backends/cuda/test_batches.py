@@ -32,11 +32,11 @@ class Run:
     steps: tuple[int, ...]  # of each call
 
 
-ALONE = Run(1, CudaOptions(sizes=(1,), steps=1, read_rows=64), NEVER, (12,))
+ALONE = Run(1, CudaOptions(sizes=(1,), steps=1, prefill_rows=64), NEVER, (12,))
 CROWDS = [
-    Run(5, CudaOptions(sizes=(1, 8), steps=1, read_rows=64), 1, (1, 3, 8)),
-    Run(6, CudaOptions(sizes=(1, 4), steps=2, few=4, read_rows=64), NEVER, (3, 9)),
-    Run(5, CudaOptions(sizes=(6,), read_rows=64), 1, (12,)),
+    Run(5, CudaOptions(sizes=(1, 8), steps=1, prefill_rows=64), 1, (1, 3, 8)),
+    Run(6, CudaOptions(sizes=(1, 4), steps=2, few=4, prefill_rows=64), NEVER, (3, 9)),
+    Run(5, CudaOptions(sizes=(6,), prefill_rows=64), 1, (12,)),
 ]
 
 

@@ -17,7 +17,7 @@ from tests.support.engine.slot_arrays import clear
 from tests.support.sweeps import and_slow
 
 SMALL = {"height": 1, "width": 2, "layers": 1}  # the interpreter takes its time
-OPTIONS = CudaOptions(sizes=(4,), steps=1, reads=2, read_rows=4)  # fewer images at once than there are
+OPTIONS = CudaOptions(sizes=(4,), steps=1, prefill_images=2, prefill_rows=4)  # fewer images at once than there are
 IMAGES, SLOTS = 3, 5
 CODED, DRAWN = [4, 0, 3], 1  # the slots of the images, and of one that is drawn
 LABELS = torch.tensor([2, 0, 1])  # where the model has classes
@@ -40,7 +40,7 @@ def read(backend: CudaBackend, images: torch.Tensor) -> tuple[torch.Tensor, torc
     bits = torch.zeros(IMAGES, config.bytes, dtype=torch.float64, device=DEVICE)
     for stop in (config.first + config.step_bytes, config.bytes):
         batch = PrefillBatch.of(images, state, np.full(IMAGES, stop), *there(LABELS), intervals=intervals)
-        bits[:, :stop] += backend.read(batch)
+        bits[:, :stop] += backend.prefill(batch)
     assert (intervals[:, : config.first] == -1).all()
     return bits, intervals[:, config.first :]
 

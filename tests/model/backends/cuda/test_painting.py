@@ -21,7 +21,7 @@ Finished = tuple[list[int], float]  # bytes, and bits, which show a difference i
 
 def small(sizes: tuple[int, ...]) -> CudaOptions:
     """Options for few images: two steps in a graph of one image, and few rows to read at a time."""
-    return CudaOptions(sizes=sizes, steps=2, few=1, reads=2, read_rows=6)
+    return CudaOptions(sizes=sizes, steps=2, few=1, prefill_images=2, prefill_rows=6)
 
 
 def with_base(model: Transformer, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
@@ -131,7 +131,7 @@ def test_warming_up_prepares_the_smallest_and_the_largest_size_that_the_slots_fi
     assert sorted({size for size, _, _ in backend.graphs}) == sizes
     assert [found[1:] for found in backend.graphs if found[0] == 1] == [(2, False), (1, False), (1, True)]
     assert all(torch.equal(*pair) for pair in zip(before, arrays, strict=True))
-    assert backend.reader.in_one_launch
+    assert backend.kernel_prefill.in_one_launch
 
 
 @pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")

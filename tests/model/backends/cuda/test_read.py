@@ -21,7 +21,9 @@ from tests.support.sweeps import and_slow
 SMALL = {"height": 1, "width": 3, "layers": 1}
 IMAGES = 3
 LABELS = torch.tensor([2, 0, 1])  # of the images, where the model has classes
-OPTIONS = CudaOptions(sizes=(4,), steps=1, reads=2, read_rows=4)  # fewer images and positions at once than there are
+OPTIONS = CudaOptions(
+    sizes=(4,), steps=1, prefill_images=2, prefill_rows=4
+)  # fewer images and positions at once than there are
 # every way to read a step's bytes and to predict them; what only changes the layers between is tested with the step
 KINDS = and_slow(
     ["histogram", "strokes", "waves of pixels"], "plain", "post", "authors", "colour", "categorical", "window", "pixels"
@@ -67,7 +69,7 @@ def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int]) -> list[
     bits, start = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64), backend.config.first
     for ends in stops:
         batch = PrefillBatch.of(images, state, np.array(ends), *there(LABELS[: len(images)]))
-        found = backend.read(replace(batch, start=start))
+        found = backend.prefill(replace(batch, start=start))
         start = ends[0]
         assert found.shape == (len(images), max(ends))
         bits[:, : max(ends)] += found.cpu()
@@ -112,16 +114,16 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     backend, images = CudaBackend(model, options=OPTIONS), images_of(model)
     state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
-    found = backend.read(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
+    found = backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
     reference = EagerBackend(model_of("strokes").cpu())
-    expected = reference.read(
+    expected = reference.prefill(
         PrefillBatch.of(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances)
     )
     assert_close("bits", expected, found.cpu())
     assert not found[2].any()  # all values together cost nothing
     # The intervals of bytes to be coded do not depend on tolerances.
     exact, state = torch.zeros_like(intervals), State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
-    backend.read(PrefillBatch.of(images, state, stops, *there(LABELS), intervals=exact))
+    backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), intervals=exact))
     assert torch.equal(intervals, exact)
     assert all((own[:stop, 1] >= 1).all() for own, stop in zip(intervals, stops.tolist(), strict=True))
 
@@ -130,10 +132,10 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
 def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
     model = model_of(variant)
     backend, images, size = CudaBackend(model, options=OPTIONS), images_of(model), model.config.step_bytes
-    assert backend.reader.one_launch_is_exact(torch.float32)
+    assert backend.kernel_prefill.one_launch_is_exact(torch.float32)
     stops = [3 * size, 2 * size, size]
     at_once = read(backend, images, stops)
-    backend.reader.in_one_launch = False
+    backend.kernel_prefill.in_one_launch = False
     for expected, found in zip(at_once, read(backend, images, stops), strict=True):
         assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
 
@@ -146,4 +148,4 @@ def test_what_is_not_whole_steps_of_an_image_is_refused(variant: str, width: int
     backend = CudaBackend(model_of(variant), options=OPTIONS)
     images = torch.zeros(1, width, dtype=torch.uint8, device=DEVICE)
     with pytest.raises(ValueError, match=sentence):
-        backend.read(PrefillBatch.of(images, State.zeros(backend.config, 1, DEVICE), np.array([stop])))
+        backend.prefill(PrefillBatch.of(images, State.zeros(backend.config, 1, DEVICE), np.array([stop])))

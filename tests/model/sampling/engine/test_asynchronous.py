@@ -10,7 +10,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import GenerateRequest, Scored, ScoreRequest
-from scanline.model.sampling.reading import Reading
+from scanline.model.sampling.prefill_state import PrefillState
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
@@ -75,8 +75,8 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
     queued: list[int] = []
     run = generator._run
 
-    def recorded(reading: Reading, start: int, stop: int) -> Pending[float]:
-        seconds = run(reading, start, stop)
+    def recorded(prefill: PrefillState, start: int, stop: int) -> Pending[float]:
+        seconds = run(prefill, start, stop)
 
         def ended() -> float:
             result = seconds.wait()

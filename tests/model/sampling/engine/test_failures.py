@@ -17,7 +17,7 @@ from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator, ImageSpec
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.offline import paint
-from scanline.model.sampling.reading import Prefix
+from scanline.model.sampling.prefill_state import Prefix
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 
@@ -32,10 +32,10 @@ def broken(*arguments: object) -> Prefix:
 @pytest.mark.parametrize(
     ("work", "error", "late"),
     [
-        ("start_reading", torch.OutOfMemoryError, False),
-        ("read", torch.OutOfMemoryError, False),
-        ("read", OSError, False),
-        ("read", RuntimeError, True),
+        ("start_prefill", torch.OutOfMemoryError, False),
+        ("run_prefill", torch.OutOfMemoryError, False),
+        ("run_prefill", OSError, False),
+        ("run_prefill", RuntimeError, True),
     ],
 )
 def test_a_prefix_that_fails_or_has_no_room_on_the_gpu_fails_its_request_alone_and_frees_its_slots(
@@ -89,7 +89,7 @@ def test_a_failing_score_fails_its_request_once_with_one_sentence(engine: Engine
     assert events[0].message == "The engine failed while it worked on this request; its log says why."
 
 
-@pytest.mark.parametrize("work", ["start_reading", "read", "place_many", "start"])
+@pytest.mark.parametrize("work", ["start_prefill", "run_prefill", "place_many", "start"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
 def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
@@ -100,7 +100,7 @@ def test_an_engine_does_not_continue_without_memory(
     assert unrecoverable(caught.value) == "out of memory"
 
 
-@pytest.mark.parametrize("work", ["put_prefix", "_placement", "_read_prefix"])
+@pytest.mark.parametrize("work", ["put_prefix", "_placement", "_queue_prefix"])
 def test_a_failure_of_an_image_that_starts_fails_its_request_alone(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:

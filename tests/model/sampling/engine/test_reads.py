@@ -1,4 +1,4 @@
-"""Reads of known bytes: their share of the time, their turns, batches and pieces, on which no bit depends."""
+"""Prefills of known bytes: their share of the time, their turns, batches and pieces, on which no bit depends."""
 
 import itertools
 from collections import Counter
@@ -13,9 +13,9 @@ from scanline.model.backends.pending import Pending
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.known.reads import CHUNK_STEPS, PASS_SECONDS, SHARE, Read, Reads
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
-from scanline.model.sampling.reading import Reading
+from scanline.model.sampling.prefill.queue import CHUNK_STEPS, PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
+from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
@@ -36,7 +36,7 @@ def generator(grey: Transformer) -> Iterator[Generator]:
 
 
 class Clock:
-    """Seconds that pass only while a generator reads."""
+    """Seconds that pass only while a generator prefills."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -48,25 +48,25 @@ class Clock:
 @pytest.fixture
 def clock(generator: Generator, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return a clock by which the generator needs 2 ms for a pass."""
-    clock, read = Clock(), generator.read
+    clock, read = Clock(), generator.run_prefill
 
-    def timed(reading: Reading, steps: int | None = None) -> Pending[float]:
+    def timed(prefill: PrefillState, steps: int | None = None) -> Pending[float]:
         clock.seconds += 0.002
-        return read(reading, steps)
+        return read(prefill, steps)
 
-    monkeypatch.setattr(generator, "read", timed)
+    monkeypatch.setattr(generator, "run_prefill", timed)
     return clock
 
 
-def scores(request: int, count: int) -> list[Read]:
-    return [Read(request, index, PICTURES[index % 6], 35, True) for index in range(count)]
+def scores(request: int, count: int) -> list[PrefillRequest]:
+    return [PrefillRequest(request, index, PICTURES[index % 6], 35, True) for index in range(count)]
 
 
-def order(reads: Reads, count: int) -> list[tuple[int, int]]:
+def order(prefills: PrefillQueue, count: int) -> list[tuple[int, int]]:
     """The requests and indices of the next reads that end, batch by batch."""
     ended: list[tuple[int, int]] = []
     while len(ended) < count:
-        ended += [(done.read.request, done.read.index) for done in reads.run(None, 0.0)]
+        ended += [(done.prefill.request, done.prefill.index) for done in prefills.run(None, 0.0)]
     return ended
 
 
@@ -79,15 +79,15 @@ def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant: str, backen
     images = small_models.images(config, 3)
     generator = Generator(small_models.model(config), 1, threads=2, backend=backend)
     stop = config.bytes - 2 * config.step_bytes
-    reading = generator.start_reading(images, [stop] * 3)
-    while not reading.done:
-        generator.read(reading, steps)
+    prefill = generator.start_prefill(images, [stop] * 3)
+    while not prefill.done:
+        generator.run_prefill(prefill, steps)
     for row, image in enumerate(images):
-        whole = generator.start_reading(image[None], [stop])
-        generator.read(whole)
-        np.testing.assert_array_equal(reading.bits[row], whole.bits[0])
+        whole = generator.start_prefill(image[None], [stop])
+        generator.run_prefill(whole)
+        np.testing.assert_array_equal(prefill.bits[row], whole.bits[0])
         spec = ImageSpec(0, 0, known=image, mask=np.arange(config.bytes) < stop)
-        alone, together = generator.prefill(spec), reading.prefix(row)
+        alone, together = generator.prefill(spec), prefill.prefix(row)
         assert together.bits == alone.bits
         for name, tensor in vars(alone.state).items():
             np.testing.assert_array_equal(vars(together.state)[name].numpy(), tensor.numpy())
@@ -97,32 +97,32 @@ def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant: str, backen
 def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more(
     generator: Generator, clock: Clock
 ) -> None:
-    reads = Reads(generator, clock)
-    reads.add(0, "a", scores(0, 100_000))
+    prefills = PrefillQueue(generator, clock)
+    prefills.add(0, "a", scores(0, 100_000))
     for _ in range(30):
-        reads.run(PAINTED, TICK_SECONDS)
-    assert reads.left[0] > 0
+        prefills.run(PAINTED, TICK_SECONDS)
+    assert prefills.left[0] > 0
     assert clock.seconds == pytest.approx(30 * PAINTED * SHARE / (1 - SHARE), abs=PASS_SECONDS)
 
 
 def test_reads_of_one_client_have_one_clients_share_of_the_time(generator: Generator, clock: Clock) -> None:
-    reads = Reads(generator, clock)
-    reads.add(0, "a", scores(0, 100_000))
+    prefills = PrefillQueue(generator, clock)
+    prefills.add(0, "a", scores(0, 100_000))
     painting, spent = {f"client {number}" for number in range(15)}, 0.0
     for _ in range(100):
-        reads.run(PAINTED, TICK_SECONDS, painting)
-        assert set(reads.spent) <= {"a"}
-        spent += sum(reads.spent.values())
+        prefills.run(PAINTED, TICK_SECONDS, painting)
+        assert set(prefills.spent) <= {"a"}
+        spent += sum(prefills.spent.values())
     due = 100 * PAINTED / len(painting)
-    assert spent == pytest.approx(due, abs=2 * PASS_SECONDS + 2 * reads.pass_seconds)
+    assert spent == pytest.approx(due, abs=2 * PASS_SECONDS + 2 * prefills.pass_seconds)
 
 
 def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(generator: Generator) -> None:
-    reads = Reads(generator)
+    prefills = PrefillQueue(generator)
     for _ in range(1000):
-        reads.run(PAINTED, TICK_SECONDS)
-    reads.run(PAINTED, TICK_SECONDS)
-    assert reads.credit <= PASS_SECONDS + PAINTED * SHARE / (1 - SHARE)
+        prefills.run(PAINTED, TICK_SECONDS)
+    prefills.run(PAINTED, TICK_SECONDS)
+    assert prefills.credit <= PASS_SECONDS + PAINTED * SHARE / (1 - SHARE)
 
 
 def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one(
@@ -130,74 +130,74 @@ def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one
 ) -> None:
     clock = Clock()
 
-    def slow(reading: Reading, steps: int | None = None) -> Pending[float]:
+    def slow(prefill: PrefillState, steps: int | None = None) -> Pending[float]:
         clock.seconds += 0.1
-        reading.position = reading.stop
+        prefill.position = prefill.stop
         return Pending.ended(0.1)
 
-    monkeypatch.setattr(generator, "read", slow)
-    generator.backend.reads_at_once = 1
-    reads = Reads(generator, clock)
-    reads.add(0, "a", scores(0, 100))
-    ended = [len(reads.run(PAINTED, TICK_SECONDS)) for _ in range(11)]
+    monkeypatch.setattr(generator, "run_prefill", slow)
+    generator.backend.prefill_images = 1
+    prefills = PrefillQueue(generator, clock)
+    prefills.add(0, "a", scores(0, 100))
+    ended = [len(prefills.run(PAINTED, TICK_SECONDS)) for _ in range(11)]
     assert sum(ended) <= 2, "110 ms are due, and a pass takes at least 100"
     assert ended[0] == 1, "the first one has not to be waited for"
-    assert len(reads.run(None, 0.05)) == 1, "while nothing is painted nothing is owed"
+    assert len(prefills.run(None, 0.05)) == 1, "while nothing is painted nothing is owed"
 
 
 def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = Generator(small_models.model(LARGE), 1, threads=1)
-    if not generator.backend.reads_in_chunks:
+    if not generator.backend.prefills_in_chunks:
         pytest.skip("the backend reads whole images")
     asked: list[int | None] = []
-    read = generator.read
+    read = generator.run_prefill
 
-    def recorded(reading: Reading, steps: int | None = None) -> Pending[float]:
+    def recorded(prefill: PrefillState, steps: int | None = None) -> Pending[float]:
         asked.append(steps)
-        return read(reading, steps)
+        return read(prefill, steps)
 
-    monkeypatch.setattr(generator, "read", recorded)
+    monkeypatch.setattr(generator, "run_prefill", recorded)
     image = small_models.images(LARGE, 1)[0].tobytes()
-    generator.backend.reads_at_once = 2
+    generator.backend.prefill_images = 2
     for step_seconds, images, first in ((1.0, 1, 1), (PASS_SECONDS / 200, 1, 4), (PASS_SECONDS / 200, 2, 2)):
-        reads = Reads(generator)
-        reads.step_seconds = step_seconds
-        reads.add(0, "a", [Read(0, index, image, LARGE.bytes, True) for index in range(images)])
+        prefills = PrefillQueue(generator)
+        prefills.step_seconds = step_seconds
+        prefills.add(0, "a", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(images)])
         asked.clear()
-        order(reads, images)
+        order(prefills, images)
         assert asked[0] == first * CHUNK_STEPS
     generator.close()
 
 
 def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator: Generator) -> None:
-    generator.backend.reads_at_once = 1
-    reads = Reads(generator, itertools.count().__next__)  # every read takes as long
-    reads.add(0, "a", scores(0, 3))
-    reads.add(1, "a", scores(1, 2))
-    reads.add(2, "b", scores(2, 4))
-    assert order(reads, 9) == [(0, 0), (2, 0), (1, 0), (2, 1), (0, 1), (2, 2), (1, 1), (2, 3), (0, 2)]
-    assert reads.idle
+    generator.backend.prefill_images = 1
+    prefills = PrefillQueue(generator, itertools.count().__next__)  # every read takes as long
+    prefills.add(0, "a", scores(0, 3))
+    prefills.add(1, "a", scores(1, 2))
+    prefills.add(2, "b", scores(2, 4))
+    assert order(prefills, 9) == [(0, 0), (2, 0), (1, 0), (2, 1), (0, 1), (2, 2), (1, 1), (2, 3), (0, 2)]
+    assert prefills.idle
 
 
 def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = Generator(small_models.model(LARGE), 1, threads=1)
-    generator.backend.reads_at_once = 1
+    generator.backend.prefill_images = 1
     now = [0.0]
 
-    def read(reading: Reading, steps: int | None = None) -> Pending[float]:
-        seconds = 0.0001 * (reading.stop - reading.position)
+    def read(prefill: PrefillState, steps: int | None = None) -> Pending[float]:
+        seconds = 0.0001 * (prefill.stop - prefill.position)
         now[0] += seconds
-        reading.position = reading.stop
+        prefill.position = prefill.stop
         return Pending.ended(seconds)
 
-    monkeypatch.setattr(generator, "read", read)
-    reads, image = Reads(generator, lambda: now[0]), small_models.images(LARGE, 1)[0].tobytes()
-    reads.add(0, "long", [Read(0, index, image, LARGE.bytes, True) for index in range(10_000)])
-    reads.add(1, "short", [Read(1, index, image, 12, True) for index in range(10_000)])
+    monkeypatch.setattr(generator, "run_prefill", read)
+    prefills, image = PrefillQueue(generator, lambda: now[0]), small_models.images(LARGE, 1)[0].tobytes()
+    prefills.add(0, "long", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(10_000)])
+    prefills.add(1, "short", [PrefillRequest(1, index, image, 12, True) for index in range(10_000)])
     spent = Counter[str]()
     for _ in range(400):
-        reads.run(PAINTED, TICK_SECONDS)
-        spent.update(reads.spent)
+        prefills.run(PAINTED, TICK_SECONDS)
+        spent.update(prefills.spent)
     longest = 0.0001 * LARGE.bytes
     assert spent["long"] == pytest.approx(spent["short"], abs=2 * (PASS_SECONDS + longest))
     assert spent["long"] > 1.5
@@ -211,22 +211,22 @@ def test_the_likelihood_of_one_picture_does_not_wait_behind_ten_thousand_of_anot
     before: list[int] = []
     while 1 not in before:
         before += [event.request for event in engine.tick() if isinstance(event, Scored)]
-    assert before.index(1) <= 2 * engine.generator.backend.reads_at_once
+    assert before.index(1) <= 2 * engine.generator.backend.prefill_images
 
 
 def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(generator: Generator) -> None:
-    generator.backend.reads_at_once = 4
-    reads = Reads(generator)
-    reads.add(0, "a", scores(0, 3))
-    reads.add(1, "b", [Read(1, index, PICTURES[index], 20, False) for index in range(2)])
-    reads.add(2, "b", scores(2, 1))
+    generator.backend.prefill_images = 4
+    prefills = PrefillQueue(generator)
+    prefills.add(0, "a", scores(0, 3))
+    prefills.add(1, "b", [PrefillRequest(1, index, PICTURES[index], 20, False) for index in range(2)])
+    prefills.add(2, "b", scores(2, 1))
     batches, bits = [], {}
-    while not reads.idle:
-        ended = reads.run(None, 0.0)
-        batches.append([(done.read.request, done.read.index) for done in ended])
+    while not prefills.idle:
+        ended = prefills.run(None, 0.0)
+        batches.append([(done.prefill.request, done.prefill.index) for done in ended])
         for done in ended:
-            assert done.reading is not None
-            bits[done.read.request, done.read.index] = done.reading.bits_of(done.row).tolist()
+            assert done.state is not None
+            bits[done.prefill.request, done.prefill.index] = done.state.bits_of(done.row).tolist()
     whole, prefix = generator.score(IMAGES), generator.score(IMAGES)[:, :20]
     assert bits == {
         **{(0, index): whole[index].tolist() for index in range(3)},
@@ -240,14 +240,14 @@ def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(g
 
 
 def test_of_a_batch_that_fails_only_the_request_at_fault_fails(generator: Generator) -> None:
-    generator.backend.reads_at_once = 3
+    generator.backend.prefill_images = 3
     engine = Engine(generator)
     wrong = ScoreRequest(1, (b"short", *PICTURES), client="b")
     events = run_until_idle(engine, ScoreRequest(0, PICTURES, client="a"), wrong)
     assert [event.request for event in events if isinstance(event, Failed)] == [1]
     found = {event.index: event.bits for event in events if isinstance(event, Scored) and event.request == 0}
     assert found == {index: bits.tobytes() for index, bits in enumerate(generator.score(IMAGES))}
-    assert engine.reads.idle
+    assert engine.prefills.idle
 
 
 def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transformer) -> None:
@@ -258,9 +258,9 @@ def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transforme
         painted = []
         for at_once, expected in ((4, batches), (1, [1] * sum(batches))):
             generator = Generator(grey, 32, threads=2)
-            generator.backend.reads_at_once = at_once
+            generator.backend.prefill_images = at_once
             engine = Engine(generator)
-            with mock.patch.object(generator, "start_reading", wraps=generator.start_reading) as start:
+            with mock.patch.object(generator, "start_prefill", wraps=generator.start_prefill) as start:
                 events = run_until_idle(engine, request)
             painted.append({event.index: event.image for event in events if isinstance(event, Finished)})
             assert [len(call.args[0]) for call in start.call_args_list] == expected
@@ -271,14 +271,14 @@ def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transforme
 
 def test_a_request_that_is_cancelled_while_it_is_read_changes_nothing_for_the_others(generator: Generator) -> None:
     large = Generator(small_models.model(LARGE), 1, threads=2)
-    large.backend.reads_at_once = 2
+    large.backend.prefill_images = 2
     images = small_models.images(LARGE, 2)
     engine = Engine(large)
-    engine.reads.step_seconds = 1.0  # one piece a pass
+    engine.prefills.step_seconds = 1.0  # one piece a pass
     for request, image in enumerate(images):
         engine.accept(ScoreRequest(request, (image.tobytes(),), client="ab"[request]))
-    engine.reads.run(None, 0.0)
-    assert engine.reads.left == {0: 1, 1: 1}
+    engine.prefills.run(None, 0.0)
+    assert engine.prefills.left == {0: 1, 1: 1}
     (scored,) = run_until_idle(engine, Cancel(0))
     assert scored == Scored(1, 0, large.score(images[1:])[0].tobytes())
     large.close()
@@ -293,35 +293,35 @@ def test_a_replayed_request_reads_only_what_is_missing_while_others_are_painted(
 
 
 def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
-    engine.reads.step_seconds = 1.0
+    engine.prefills.step_seconds = 1.0
     engine.accept(GenerateRequest(0, 2, seed=0))
     engine.accept(ScoreRequest(1, PICTURES))
     engine.accept(ScoreRequest(2, PICTURES[:2]))
     waiting = engine.stats()
     assert (waiting.requests_running, waiting.requests_waiting) == (0, 3)
     assert (waiting.images_waiting, waiting.scores_waiting, waiting.scores_running) == (10, 8, 0)
-    engine.reads.batch = engine.reads._next_batch()
+    engine.prefills.batch = engine.prefills._next_batch()
     running = engine.stats()
-    count = len(engine.reads.batch)
+    count = len(engine.prefills.batch)
     assert (running.scores_running, running.scores_waiting) == (count, 8 - count)
-    assert running.requests_running == len({read.request for read in engine.reads.batch})
+    assert running.requests_running == len({prefill.request for prefill in engine.prefills.batch})
 
 
 def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(generator: Generator) -> None:
-    generator.backend.reads_at_once, generator.backend.reads_in_chunks = 64, False
-    reads = Reads(generator)
-    reads.add(0, "a", scores(0, 200))
-    assert len(reads._next_batch()) == 64
+    generator.backend.prefill_images, generator.backend.prefills_in_chunks = 64, False
+    prefills = PrefillQueue(generator)
+    prefills.add(0, "a", scores(0, 200))
+    assert len(prefills._next_batch()) == 64
     for share, images in ((3.5, 3), (0.5, 1), (1000.0, 64)):
-        reads.image_seconds = PASS_SECONDS / share
-        assert len(reads._next_batch()) == images
+        prefills.image_seconds = PASS_SECONDS / share
+        assert len(prefills._next_batch()) == images
 
 
 def test_a_client_in_debt_is_read_while_all_that_others_asked_for_has_begun(generator: Generator) -> None:
-    generator.backend.reads_at_once = 1
-    reads = Reads(generator)
-    reads.add(0, "a", scores(0, 1))
-    reads.add(1, "b", scores(1, 1))
-    assert [read.request for read in reads._next_batch()] == [0]
-    reads.time_shares.used = {"a": 0.0, "b": 1.0}
-    assert [read.request for read in reads._next_batch()] == [1]
+    generator.backend.prefill_images = 1
+    prefills = PrefillQueue(generator)
+    prefills.add(0, "a", scores(0, 1))
+    prefills.add(1, "b", scores(1, 1))
+    assert [prefill.request for prefill in prefills._next_batch()] == [0]
+    prefills.time_shares.used = {"a": 0.0, "b": 1.0}
+    assert [prefill.request for prefill in prefills._next_batch()] == [1]

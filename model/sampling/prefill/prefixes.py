@@ -1,10 +1,10 @@
 """Prefixes: the states after the known first bytes of waiting images, a fixed number in all.
 
 A request is on hold in the scheduler until the prefix of its next image is there. Those of the images behind it are
-read ahead, as many as the backend reads at once, while half of the room is free. The images of a request that complete
+run ahead, as many as the backend runs at once, while half of the room is free. The images of a request that complete
 the same picture share a prefix, which is kept between them while there is room for all. Where requests wait for room, a
-prefix is dropped after one image for another client's, after a few for the same client's, and read again later. So
-memory is bounded whatever arrives, no client waits for another's long requests, and little is read twice. What is read
+prefix is dropped after one image for another client's, after a few for the same client's, and run again later. So
+memory is bounded whatever arrives, no client waits for another's long requests, and little is run twice. What is run
 for room that was given back since is dropped.
 """
 
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from scanline.model.sampling.turns import Turns
 
 if TYPE_CHECKING:
-    from scanline.model.sampling.reading import Prefix
+    from scanline.model.sampling.prefill_state import Prefix
 
 PER_SLOT = 0.25  # prefixes for each slot; their memory counts where slots are chosen by memory
-AHEAD = 0.5  # of the room may be taken by prefixes that are read ahead
+AHEAD = 0.5  # of the room may be taken by prefixes that are run ahead
 MAX_IMAGES = 8  # that start from a prefix while requests of the same client wait for room
 
 
@@ -29,11 +29,11 @@ class HeldPrefix:
     source: int
     client: str
     labels: tuple[int, ...]
-    prefixes: dict[int, "Prefix"] = field(default_factory=dict)  # by label, as soon as each is read
+    prefixes: dict[int, "Prefix"] = field(default_factory=dict)  # by label, as soon as each is there
     images: int = 0  # that have started from it
 
     @property
-    def is_read(self) -> bool:
+    def is_ready(self) -> bool:
         return len(self.prefixes) == len(self.labels)
 
 
@@ -61,23 +61,23 @@ class Prefixes:
         return request
 
     def reserve(self, request: int, client: str, source: int, labels: tuple[int, ...]) -> None:
-        """Take room for the prefixes of a request's image `source`, its next one or a later one, which are read now."""
+        """Take room for the prefixes of a request's image `source`, its next one or a later one, which are run now."""
         assert not self._is_full
         self.held.setdefault(request, {})[source] = HeldPrefix(source, client, labels)
         self.used += len(labels)
 
-    def may_read_ahead(self, request: int, most: int) -> bool:
-        """Return whether there is room for one more later prefix of a request, of which `most` may be read ahead."""
+    def may_prefill_ahead(self, request: int, most: int) -> bool:
+        """Return whether there is room for one more later prefix of a request, of which `most` may be run ahead."""
         return self.used < AHEAD * self.room and len(self.held[request]) <= most
 
     def has_room_for(self, request: int, source: int) -> bool:
-        """Return whether the prefixes of a request's image `source` are there or are being read."""
+        """Return whether the prefixes of a request's image `source` are there or are being run."""
         return source in self.held.get(request, {})
 
-    def is_read(self, request: int, source: int) -> bool:
+    def is_ready(self, request: int, source: int) -> bool:
         """Return whether the prefixes of a request's image `source` are there."""
         held = self.held.get(request, {}).get(source)
-        return held is not None and held.is_read
+        return held is not None and held.is_ready
 
     def put(self, request: int, source: int, label: int, prefix: "Prefix") -> None:
         """Keep a prefix, if there is still room for it."""

@@ -1,10 +1,11 @@
-"""Reads: known bytes that are run through the network at once, of images to score and of the prefixes of completions.
+"""The prefill queue: known bytes that are run through the network at once, of images to score and of the prefixes of
+completions.
 
-They take turns as slots do, round robin over clients and then over a client's requests; a client whose reads took
-longer than those of others waits until these have caught up. While images are painted reads have their clients' equal
-shares of the engine's time, at most a quarter; all of it while none are. Several are read in one pass where the backend
-gains by it. A pass is much shorter than a tick: where a backend gives the same bits either way, an image is read in
-chunks.
+Prefills take turns as slots do, round robin over clients and then over a client's requests; a client whose prefills
+took longer than those of others waits until these have caught up. While images are painted prefills have their clients'
+equal shares of the engine's time, at most a quarter; all of it while none are. Several are run in one pass where the
+backend gains by it. A pass is much shorter than a tick: where a backend gives the same bits either way, an image is
+prefilled in chunks.
 
 A device that works on its own is given passes behind the steps of the last tick and before those of the next, so that
 it never waits for the host, which takes their results a tick later.
@@ -24,7 +25,7 @@ from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.inspection import INSPECTED_STEPS
 from scanline.model.sampling.messages import StepRange
-from scanline.model.sampling.reading import Reading
+from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.time_shares import TimeShares
 from scanline.model.sampling.turns import Turns
 
@@ -36,8 +37,8 @@ CHUNK_STEPS = 42  # a chunk has a multiple of these: the rows of a tile of the c
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The first bytes of an image that are to be read: all of them to score it."""
+class PrefillRequest:
+    """The first bytes of an image that are to be prefilled: all of them to score it."""
 
     request: int
     index: int  # of the image in its request
@@ -45,22 +46,22 @@ class Read:
     stop: int  # bytes
     is_score: bool
     label: int = 0  # of the image's class, as in ImageSpec
-    tolerance: int = 0  # of the image, as in Backend.read
-    inspected: StepRange | None = None  # read by itself
+    tolerance: int = 0  # of the image, as in PrefillBatch
+    inspected: StepRange | None = None  # prefilled by itself
     coded: bool = False  # the intervals of its bytes are reported
 
     @property
     def work(self) -> tuple[bool, bool, bool]:
-        """What is computed besides the bits: only reads of equal work share a batch."""
+        """What is computed besides the bits: only prefills of equal work share a batch."""
         return self.inspected is not None, self.coded, self.tolerance > 0
 
 
 @dataclass(frozen=True)
-class EndedRead:
-    """A read that has ended: image `row` of `reading`, None where it failed."""
+class EndedPrefill:
+    """A prefill that has ended: image `row` of `state`, None where it failed."""
 
-    read: Read
-    reading: Reading | None
+    prefill: PrefillRequest
+    state: PrefillState | None
     row: int = 0
 
 
@@ -68,11 +69,11 @@ class EndedRead:
 class Pass:
     """A chunk of a batch that the device has been given."""
 
-    batch: list[Read]
-    reading: Reading
+    batch: list[PrefillRequest]
+    state: PrefillState
     steps: int
     is_last: bool  # of its batch
-    clients: list[str]  # whose images it reads, once for each image
+    clients: list[str]  # whose images it runs, once for each image
     began: float
     host_seconds: float  # of starting it
     expected: float  # seconds, which have been taken from the credit
@@ -89,21 +90,23 @@ class Scores:
     images_waiting: int
 
 
-class Reads:
-    """Invariant: a request has turns iff it has reads that have not begun; `left` counts those that have not ended."""
+class PrefillQueue:
+    """Invariant: a request has turns iff it has prefills that have not begun; `left` counts those not yet ended."""
 
     def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
         self.generator, self.clock = generator, clock
         self.turns = Turns()
-        self.waiting: dict[int, deque[Read]] = {}  # by request
-        self.left: dict[int, int] = {}  # reads of each request that have not ended
-        self.client_of: dict[int, str] = {}  # by request, as long as it has reads left
+        self.waiting: dict[int, deque[PrefillRequest]] = {}  # by request
+        self.left: dict[int, int] = {}  # prefills of each request that have not ended
+        self.client_of: dict[int, str] = {}  # by request, as long as it has prefills left
         self.spent: dict[str, float] = {}  # seconds of the last `run`, by client
-        self.time_shares = TimeShares(PASS_SECONDS)  # of the clients that have reads
-        self.begun: set[int] = set()  # requests of which one read has begun
-        self.alone: deque[Read] = deque()  # of a batch that failed: read one at a time, to find the one at fault
-        self.batch: list[Read] = []  # what is being read now
-        self.reading: Reading | None = None
+        self.time_shares = TimeShares(PASS_SECONDS)  # of the clients that have prefills
+        self.begun: set[int] = set()  # requests of which one prefill has begun
+        self.alone: deque[PrefillRequest] = (
+            deque()
+        )  # of a batch that failed: run one at a time, to find the one at fault
+        self.batch: list[PrefillRequest] = []  # what is being run now
+        self.state: PrefillState | None = None
         self.passes: deque[Pass] = deque()  # that have been started and not waited for
         self.credit = 0.0  # seconds that may be spent while images are painted
         self.step_seconds, self.step_images = PASS_SECONDS / CHUNK_STEPS, 1  # of the last pass
@@ -114,35 +117,35 @@ class Reads:
     def idle(self) -> bool:
         return not self.left
 
-    def add(self, request: int, client: str, reads: Sequence[Read]) -> None:
-        """Queue more reads of a client's request, all of them of one kind."""
+    def add(self, request: int, client: str, prefills: Sequence[PrefillRequest]) -> None:
+        """Queue more prefills of a client's request, all of them of one kind."""
         if request not in self.waiting:
             self.turns.join(request, client)
-        self.waiting.setdefault(request, deque()).extend(reads)
-        self.left[request] = self.left.get(request, 0) + len(reads)
+        self.waiting.setdefault(request, deque()).extend(prefills)
+        self.left[request] = self.left.get(request, 0) + len(prefills)
         self.client_of[request] = client
 
     def drop(self, request: int) -> None:
-        """Forget a request, if it is there. One that is being read stays in its batch, for the others."""
+        """Forget a request, if it is there. One that is being run stays in its batch, for the others."""
         self.turns.leave(request)
         self.waiting.pop(request, None)
         self.left.pop(request, None)
         self.client_of.pop(request, None)
         self.begun.discard(request)
-        self.alone = deque(read for read in self.alone if read.request != request)
-        if not any(read.request in self.left for read in self.batch):
-            self.batch, self.reading = [], None
+        self.alone = deque(prefill for prefill in self.alone if prefill.request != request)
+        if not any(prefill.request in self.left for prefill in self.batch):
+            self.batch, self.state = [], None
 
-    def run(self, painted: float | None, idle_seconds: float, painting: Set[str] = frozenset()) -> list[EndedRead]:
-        """Read for a share of the time after `painted` seconds of painting the images of the clients `painting`.
+    def run(self, painted: float | None, idle_seconds: float, painting: Set[str] = frozenset()) -> list[EndedPrefill]:
+        """Prefill for a share of the time after `painted` seconds of painting the images of the clients `painting`.
 
-        Where nothing is painted (None), read for `idle_seconds`, or until a prefix is there, so that painting can
+        Where nothing is painted (None), prefill for `idle_seconds`, or until a prefix is there, so that painting can
         begin. Passes that a device does on its own have ended by then, or when `end` returns.
         """
         self.spent = {}
         ended = [] if painted is None else self._end_passes()
         share = self._share(painting)
-        # What was not spent is lost, but for one pass: a long time without reads is no reason for a long pause.
+        # What was not spent is lost, but for one pass: a long time without prefills is no reason for a long pause.
         self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * share / (1 - share)
         # A device that has nothing else to do is given a second pass before the first is waited for.
         most = 0 if not self.generator.is_asynchronous else 1 if painted is None else inf
@@ -151,80 +154,80 @@ class Reads:
             ended += self._start_pass()
             while len(self.passes) > most:
                 ended += self._end_pass()
-            prefix_ready = any(not each.read.is_score for each in ended)
+            prefix_ready = any(not each.prefill.is_score for each in ended)
             if painted is None and (prefix_ready or self.clock() - began >= idle_seconds):
                 return ended
         return ended if painted is not None else ended + self._end_passes()
 
-    def end(self) -> list[EndedRead]:
-        """Wait for the passes that have been started; return the reads that ended with them."""
+    def end(self) -> list[EndedPrefill]:
+        """Wait for the passes that have been started; return the prefills that ended with them."""
         self.spent = {}
         return self._end_passes()
 
     def _may_pass(self, painted: float | None) -> bool:
-        """Return whether there is something to read, and time for it."""
-        if self.reading is None and not self.alone and not self.waiting:
+        """Return whether there is something to prefill, and time for it."""
+        if self.state is None and not self.alone and not self.waiting:
             return False
         return painted is None or self.credit >= min(self.pass_seconds, PASS_SECONDS)
 
     def scores(self) -> Scores:
         """Return what there is to score now."""
-        waiting = [reads for reads in self.waiting.values() if reads[0].is_score]
-        last = [read for each in self.passes if each.is_last for read in each.batch]
-        begun = [read.request for read in (*last, *self.batch, *self.alone) if read.is_score]
+        waiting = [queued for queued in self.waiting.values() if queued[0].is_score]
+        last = [prefill for each in self.passes if each.is_last for prefill in each.batch]
+        begun = [prefill.request for prefill in (*last, *self.batch, *self.alone) if prefill.is_score]
         in_progress = [request for request in begun if request in self.left]
-        requests = {reads[0].request for reads in waiting} | set(in_progress)
+        requests = {queued[0].request for queued in waiting} | set(in_progress)
         running = len(requests & self.begun)
         return Scores(running, len(requests) - running, len(in_progress), sum(map(len, waiting)))
 
     def _share(self, painting: Set[str]) -> float:
-        """Return the share of the time that reads may have while clients paint: equal for each client."""
-        reading = set(self.client_of.values())
-        return min(SHARE, len(reading) / len(reading | painting)) if reading and painting else SHARE
+        """Return the share of the time that prefills may have while clients paint: equal for each client."""
+        clients = set(self.client_of.values())
+        return min(SHARE, len(clients) / len(clients | painting)) if clients and painting else SHARE
 
-    def _start_pass(self) -> list[EndedRead]:
-        """Start to read one chunk of the current batch, or of the next one; return the reads of one that fails."""
+    def _start_pass(self) -> list[EndedPrefill]:
+        """Start to run one chunk of the current batch, or of the next one; return the prefills of one that fails."""
         began = self.clock()
-        if self.reading is None:
+        if self.state is None:
             self.batch = self._next_batch()
         # Requests that were cancelled since are still in the batch, and pay nothing.
-        clients = [self.client_of[read.request] for read in self.batch if read.request in self.left]
+        clients = [self.client_of[prefill.request] for prefill in self.batch if prefill.request in self.left]
         try:
-            if self.reading is None:
-                images = np.stack([np.frombuffer(read.image, np.uint8) for read in self.batch])
-                what = ((read.stop, read.label, read.tolerance) for read in self.batch)
+            if self.state is None:
+                images = np.stack([np.frombuffer(prefill.image, np.uint8) for prefill in self.batch])
+                what = ((prefill.stop, prefill.label, prefill.tolerance) for prefill in self.batch)
                 stops, labels, tolerances = zip(*what, strict=True)
-                inspected, coded = self.batch[0].inspected, any(read.coded for read in self.batch)
-                self.reading = self.generator.start_reading(images, stops, labels, tolerances, inspected, coded)
-            reading, before = self.reading, self.reading.position
+                inspected, coded = self.batch[0].inspected, any(prefill.coded for prefill in self.batch)
+                self.state = self.generator.start_prefill(images, stops, labels, tolerances, inspected, coded)
+            state, before = self.state, self.state.position
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
             steps = int(PASS_SECONDS / (self.step_seconds * max(1.0, len(self.batch) / self.step_images)))
             steps = max(CHUNK_STEPS, steps - steps % CHUNK_STEPS)
             if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
                 steps = INSPECTED_STEPS
-            seconds = self.generator.read(reading, steps)
+            seconds = self.generator.run_prefill(state, steps)
         except Exception as error:
             if unrecoverable(error):
                 raise
             self._charge(self.clock() - began, clients)
-            return self._fail(self.batch, self.reading)
-        read = (reading.position - before) // reading.step_bytes
+            return self._fail(self.batch, self.state)
+        run = (state.position - before) // state.step_bytes
         expected = self.pass_seconds or PASS_SECONDS
         self.credit -= expected
         host_seconds = self.clock() - began
-        started = Pass(self.batch, reading, read, reading.done, clients, began, host_seconds, expected, seconds)
+        started = Pass(self.batch, state, run, state.done, clients, began, host_seconds, expected, seconds)
         self.passes.append(started)
-        if reading.done:
-            self.batch, self.reading = [], None
+        if state.done:
+            self.batch, self.state = [], None
         return []
 
-    def _end_passes(self) -> list[EndedRead]:
-        ended: list[EndedRead] = []
+    def _end_passes(self) -> list[EndedPrefill]:
+        ended: list[EndedPrefill] = []
         while self.passes:
             ended += self._end_pass()
         return ended
 
-    def _end_pass(self) -> list[EndedRead]:
+    def _end_pass(self) -> list[EndedPrefill]:
         """Wait for the first of the passes; return what ended with it."""
         each = self.passes.popleft()
         self.credit += each.expected
@@ -234,7 +237,7 @@ class Reads:
             if unrecoverable(error):
                 raise
             self._charge(self.clock() - each.began, each.clients)
-            return self._fail(each.batch, each.reading)
+            return self._fail(each.batch, each.state)
         whole = self.clock() - each.began
         # Of a device that works on its own, the time of a pass is not the time until its result is asked for.
         self.pass_seconds = max(seconds, each.host_seconds) if self.generator.is_asynchronous else whole
@@ -246,21 +249,21 @@ class Reads:
         return self._end_batch(each) if each.is_last else []
 
     def _charge(self, seconds: float, clients: list[str]) -> None:
-        """Let the clients of the images that were read pay for a pass, in equal parts an image."""
+        """Let the clients of the images that were run pay for a pass, in equal parts an image."""
         self.credit -= seconds
         for client in clients:
             self.spent[client] = self.spent.get(client, 0.0) + seconds / len(clients)
         if clients:
             self.time_shares.spent(seconds, Counter(clients))
 
-    def _next_batch(self) -> list[Read]:
-        """Take reads in turn, as many as the backend reads at once, or, where it reads them whole, in a pass's time."""
+    def _next_batch(self) -> list[PrefillRequest]:
+        """Take prefills in turn: as many as the backend runs at once, or, where it runs them whole, in a pass."""
         if self.alone:
             return [self.alone.popleft()]
-        most = self.generator.backend.reads_at_once
-        if not self.generator.backend.reads_in_chunks and self.image_seconds:
+        most = self.generator.backend.prefill_images
+        if not self.generator.backend.prefills_in_chunks and self.image_seconds:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
-        batch: list[Read] = []
+        batch: list[PrefillRequest] = []
         clients = self.time_shares.next(dict.fromkeys(self.client_of.values(), 1))
         if clients.isdisjoint(self.turns.clients):  # all that they asked for has begun: others need not wait for it
             clients = {*self.turns.clients}
@@ -278,26 +281,30 @@ class Reads:
                 del self.waiting[request]
         return batch
 
-    def _fail(self, batch: list[Read], reading: Reading | None) -> list[EndedRead]:
-        """Queue the images of a batch that failed to be read one at a time; fail the request of a single one."""
-        log.exception("reading %s images failed", len(batch))
+    def _fail(self, batch: list[PrefillRequest], state: PrefillState | None) -> list[EndedPrefill]:
+        """Queue the images of a batch that failed to be run one at a time; fail the request of a single one."""
+        log.exception("the prefill of %s images failed", len(batch))
         for each in [each for each in self.passes if each.batch is batch]:  # its later chunks
             self.passes.remove(each)
             self.credit += each.expected
-        if self.reading is reading:
-            self.batch, self.reading = [], None
-        left = [read for read in batch if read.request in self.left]
+        if self.state is state:
+            self.batch, self.state = [], None
+        left = [prefill for prefill in batch if prefill.request in self.left]
         if len(batch) > 1:
             self.alone.extend(left)
             return []
-        for read in left:
-            self.drop(read.request)
-        return [EndedRead(read, None) for read in left]
+        for prefill in left:
+            self.drop(prefill.request)
+        return [EndedPrefill(prefill, None) for prefill in left]
 
-    def _end_batch(self, last: Pass) -> list[EndedRead]:
-        """End a batch; return its reads without those of requests that were dropped."""
-        ended = [EndedRead(read, last.reading, row) for row, read in enumerate(last.batch) if read.request in self.left]
-        for request in (each.read.request for each in ended):
+    def _end_batch(self, last: Pass) -> list[EndedPrefill]:
+        """End a batch; return its prefills without those of requests that were dropped."""
+        ended = [
+            EndedPrefill(prefill, last.state, row)
+            for row, prefill in enumerate(last.batch)
+            if prefill.request in self.left
+        ]
+        for request in (each.prefill.request for each in ended):
             self.left[request] -= 1
             if not self.left[request]:
                 del self.left[request], self.client_of[request]

@@ -1,6 +1,6 @@
 """Known bytes of images that are being run through the network, and the state after them, from which slots may start.
 
-Neither takes a slot, and neither owns weights: `Generator.read` moves a reading.
+Neither takes a slot, and neither owns weights: `Generator.run_prefill` moves a prefill.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scanline.model.state import State
 
 
 @dataclass
-class Reading:
+class PrefillState:
     """Images whose known bytes are being run through the network, each up to its stop, all from one position."""
 
     batch: PrefillBatch  # whose stops are the last; its state stands at `position`

@@ -1,8 +1,8 @@
-"""Reading of known bytes by the kernels of a step, several positions of many images at a time: the products take a row
+"""Prefill of known bytes by the kernels of a step, several positions of many images at a time: the products take a row
 for each position, the recurrence runs through them in order.
 
 The arithmetic is the step's: no row of a product depends on the others, and the recurrence adds position by position.
-So a prefix, a scored image and a painted one have the same bits, whatever is read together or in chunks. An
+So a prefix, a scored image and a painted one have the same bits, whatever is prefilled together or in chunks. An
 image's rows beyond its own end are masked as empty slots are.
 """
 
@@ -23,10 +23,10 @@ from scanline.model.backends.slots import DECODER, WEIGHING, SlotPool
 from scanline.model.state import NUMBERS, State
 
 
-class KernelReader:
-    """Read known bytes with the kernels and in the buffers of a step; what else it needs is allocated here.
+class KernelPrefill:
+    """Prefill known bytes with the kernels and in the buffers of a step; what else it needs is allocated here.
 
-    `images` of them are read at once, and as many positions of each as the buffers have rows for.
+    `images` of them are prefilled at once, and as many positions of each as the buffers have rows for.
     """
 
     def __init__(self, kernels: KernelSequence, buffers: Buffers, images: int) -> None:
@@ -41,8 +41,8 @@ class KernelReader:
         self.intervals = torch.zeros(rows, size, 2, dtype=torch.int32, device=self.device)
         self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
 
-    def read(self, batch: PrefillBatch) -> torch.Tensor:
-        """See Backend.read."""
+    def run(self, batch: PrefillBatch) -> torch.Tensor:
+        """See Backend.prefill."""
         state, count, size = batch.state, len(batch.images), self.config.step_bytes
         start, end, until = batch.start, int(batch.stops.max()), to_device(batch.stops, self.device)
         if start is None:
@@ -62,8 +62,8 @@ class KernelReader:
             for begin in range(start, end, reach):
                 chunk = bits[some, begin : begin + reach]
                 intervals = batch.intervals
-                read = None if intervals is None else intervals[some, begin : begin + chunk.shape[1]]
-                self._read_chunk(images, own, until[some], labels, begin, chunk, read)
+                part_intervals = None if intervals is None else intervals[some, begin : begin + chunk.shape[1]]
+                self._prefill_chunk(images, own, until[some], labels, begin, chunk, part_intervals)
                 self._widen(images, own, until[some], tolerances, begin, chunk)
             if count > self.images:
                 for name in NUMBERS:
@@ -87,7 +87,7 @@ class KernelReader:
         each = [fused_recurrent_step(part, own_s, own_z, images, config.feature_map) for part in parts]
         return torch.equal(torch.cat(each), y) and torch.equal(own_s, s) and torch.equal(own_z, z)
 
-    def _read_chunk(
+    def _prefill_chunk(
         self,
         images: torch.Tensor,
         state: State,
@@ -122,8 +122,8 @@ class KernelReader:
         known = self.steps.part(0, batch * steps)
         known.bits.zero_()
         known.state.position.zero_()
-        read = images[:, begin : begin + bits.shape[1]]
-        known.images.copy_(read.view(batch, steps, size).transpose(0, 1).flatten(0, 1))
+        values = images[:, begin : begin + bits.shape[1]]
+        known.images.copy_(values.view(batch, steps, size).transpose(0, 1).flatten(0, 1))
         buffers.active.copy_(torch.where(live, row, -1))
         costs = self.costs[: batch * steps].zero_()
         by_byte = isinstance(self.kernels.distribution, PixelLogistics)
@@ -146,7 +146,7 @@ class KernelReader:
         begin: int,
         bits: torch.Tensor,
     ) -> None:
-        """Compute the costs of the chunk that was just read anew, IN PLACE, of images with a tolerance: on the host,
+        """Compute the costs of the chunk that was just run anew, IN PLACE, of images with a tolerance: on the host,
         since few requests have one."""
         if not tolerances.any():
             return
