@@ -160,7 +160,8 @@ def _causal_conv(
     if reads:
         wait(chained)
 
-    # The sum over neighbours, each from `conv_state` unless it is among the rows.
+    # The sum over neighbours, each from `conv_state` unless it is among the rows. When painting, it is
+    # added up before the pixel's own numbers are there, which the previous kernel may still be computing.
     total = tl.zeros((1, block), tl.float32)
     for k in tl.static_range(COUNT):
         column = pixel % width - LEFTS[k]

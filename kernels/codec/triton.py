@@ -135,13 +135,16 @@ def _categorical(
 ):
     wait(chained)
     b, slot, live, place = _rows(slots, position, code_range, batch, block)
+    # Of images that are decoded, only those with a code are live: a program without one ends before it loads a logit.
     if tl.max(live.to(tl.int32), axis=0) > 0:
+        # All 256 weights of a byte lie in a warp's registers: one scan gives every start, without a search.
         value = tl.arange(0, values)[None, :]
         logits = tl.load(parameters + b[:, None] * values + value, mask=live[:, None], other=0.0)
         bits = whole(logits, BITS_OF_E)
         weights = weights_of(tl.max(bits, axis=1)[:, None] - bits, table)
         total = tl.sum(weights, axis=1)[:, None]
         starts = start_after((tl.cumsum(weights, axis=1) - weights) * TOTAL // total, value).to(tl.int32)
+        # The byte is known, or it is the last one whose interval starts at or below what the code says.
         if code is None:
             byte = tl.load(images + slot * length, mask=live, other=0).to(tl.int64)
         else:
@@ -149,6 +152,7 @@ def _categorical(
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
             found = tl.sum((starts <= _target(state, range_).to(tl.int32)[:, None]).to(tl.int32), axis=1) - 1
             byte, is_new = _put(images, known, slot * length + place, found, live)
+        # Registers cannot be indexed: a masked sum picks the start. The last interval ends at TOTAL, which is no start.
         start = tl.sum(tl.where(value == byte[:, None], starts, 0), axis=1).to(tl.int64)
         stop = tl.sum(tl.where(value == byte[:, None] + 1, starts, 0), axis=1).to(tl.int64)
         stop = tl.where(byte == values - 1, TOTAL, stop)
@@ -188,7 +192,9 @@ def _pixels(
 ):
     wait(chained)
     b, slot, live, place = _rows(slots, position, code_range, batch, block)
+    # As above: a program without a code, or without a row, loads nothing more.
     if tl.max(live.to(tl.int32), axis=0) > 0:
+        # K is padded to a power of two; components that are not there weigh nothing.
         k = tl.arange(0, block_k)[None, :]
         c = tl.arange(0, block_c)[None, :]
         there = k < components
@@ -198,6 +204,8 @@ def _pixels(
             own_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
 
+        # Of each component, in registers for all channels: how many bits its weight is below the largest. What a
+        # channel's byte says of the components is added to it, so that the next channel's weights are conditional.
         bits = tl.where(there, whole(tl.load(first + k, mask=inside, other=0.0), BITS_OF_E), -NOTHING)
         below = tl.max(bits, axis=1)[:, None] - bits
         seen = tl.zeros((block, block_c), tl.int64)
@@ -207,6 +215,7 @@ def _pixels(
             weights = weights_of(below, table)
             total = tl.sum(weights, axis=1) * (SURE // TOTAL)
             offset = slot * length + place + channel
+            # A start sums over all components, so 256 of them would be 256 sums: the byte is found by bisection, in 8.
             if code is None:
                 byte = tl.load(images + offset, mask=live, other=0).to(tl.int64)
             else:
@@ -222,6 +231,7 @@ def _pixels(
                 _write(out, b * channels + channel, start, stop, live)
             else:
                 at, state, range_ = _take(own_code, at, state, range_, start, stop, is_new, code_length)
+            # Later channels depend on this byte, which is why channels cannot be computed side by side.
             below = below_after(byte, below, means, rates, there, table, values)
             seen = tl.where(c == channel, byte[:, None], seen)
         if code is not None:

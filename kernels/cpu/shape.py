@@ -30,6 +30,7 @@ class Shape(ctypes.Structure):
 
     def check(self) -> None:
         """Raise ValueError, one sentence, where there is no such network."""
+        # Each number for itself first: what follows multiplies them, and nothing may overflow in the library's int64.
         limits = {
             **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
             **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, MAX_WIDTH)),
@@ -48,6 +49,7 @@ class Shape(ctypes.Structure):
         for name, (least, most) in limits.items():
             if not least <= getattr(self, name) <= most:
                 raise ValueError(f"{name} must be from {least} to {most}, not {getattr(self, name)}")
+        # Then what no number says alone: sizes of tensors, and options that the library would read past, or not at all.
         window, categorical = self.reads == READS["window"], self.predicts == PREDICTS["categorical"]
         width = self.heads * self.value_width
         if self.height * self.width * self.channels > LARGEST_IMAGE:

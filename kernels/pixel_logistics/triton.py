@@ -236,7 +236,8 @@ def _sample_guided(
     chained: tl.constexpr,
 ):
     wait(chained)
-    # One image a program, in tensors of one row.
+    # One image a program, in tensors of one row: its many warps share the [256, K] log-probabilities of each label,
+    # which are in registers.
     b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, tl.num_programs(0), 1)
     is_guided = live & (tl.load(partner + slot, mask=live, other=0) != 0)
     if tl.max(is_guided.to(tl.int32), axis=0) > 0:

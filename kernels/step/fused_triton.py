@@ -99,7 +99,9 @@ def _step(
     block_m: tl.constexpr,
     chained: tl.constexpr,
 ):
-    # A program is a block of heads [h] of one image. The slot comes from the L2: see the early reads below.
+    # A program is a block of heads [h] of one image, and holds their whole states [h, C, M] in registers. Of many
+    # images, states are most of what a step moves through memory: each number is loaded once and stored once. The slot
+    # comes from the L2: see the early reads below.
     image = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + image, cache_modifier=".cg")
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)

@@ -166,7 +166,9 @@ def _linear(
     scale: tl.constexpr,
     chained: tl.constexpr,
 ):
-    # Rows beyond the batch are masked, not left out, so that every program runs the same instructions.
+    # A program holds the sums of a tile of outputs by rows in registers, in two parts, and passes over all of K once:
+    # no sum is divided among programs, so its order does not depend on how many rows there are. Rows beyond the batch
+    # are masked, not left out, so that every program runs the same instructions.
     b = tl.program_id(1) * rows + tl.arange(0, rows)
     o = tl.program_id(0) * columns + tl.arange(0, columns)
     inside = (b < batch)[None, :]

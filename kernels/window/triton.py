@@ -103,7 +103,8 @@ def _read_window(
     block_w: tl.constexpr,
     block_d: tl.constexpr,
 ):
-    # The next pixel of the program's image; a finished one is inactive in all later launches of the step.
+    # A program is one image: what it reads lies in one row of bytes, and is written in order, for a product to load as
+    # vectors. The next pixel of the program's image; a finished one is inactive in all later launches of the step.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + row)
     own = position + slot if at is None else at + row

@@ -85,12 +85,16 @@ def bench(
     model: Transformer, name: str, options: BenchOptions, log: Callable[[str], None] = lambda stage: None
 ) -> dict[str, Any]:
     """Check `model`, measure it and return the JSON object of result.py; `log` gets the name of each stage."""
+    # First correctness, on the inputs that are measured later: a rate of wrong images means nothing. It also opens the
+    # backend, whose copy of the model is then measured.
     log("checking")
     reference = make_reference(model, options.batches, options.precision, options.backend)
     model = reference.model
     config, device = model.config, model.device.type
+    # The machine's own rates, in the same run: those of another day are another machine's.
     log("ceilings")
     ceilings = measure_ceilings(config, options.batches, device, min(0.5, options.seconds))
+    # Each part that was asked for; what is not measured is None in the result, not left out.
     latency: dict[str, Any] | None = None
     rates: dict[int, dict[str, Rate]] | None = None
     left_out: list[str] = []
@@ -102,9 +106,11 @@ def bench(
         rates = {}
         for batch in options.batches:
             log(f"{batch} in flight")
+            # All programs of a batch in turn, so that a machine that slows down slows all of them.
             unavailable = _unavailable_baselines(model, batch, options)
             left_out += [reason for reason in unavailable.values() if reason not in left_out]
             rates[batch] = measure_in_turns(_programs(model, batch, options, reference, unavailable), options.seconds)
+    # Baselines have no measurement of one image of their own: one in flight is the same.
     if latency is not None:
         for baseline in ("authors", "softmax"):
             rate = (rates or {}).get(1, {}).get(baseline)

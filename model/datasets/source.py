@@ -53,12 +53,14 @@ def open_data(
     size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with
     the labels of the images; DataError where they have none.
     """
+    # Published sets have sizes, colours and a split of their own.
     layout = next((name for name in datasets.DATASETS if datasets.is_in(name, path)), None)
     of_pictures = path.is_dir() or path.suffix == SUFFIX
     if (layout or not of_pictures) and path.exists() and (size or grey):
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
     if layout:
         return _published(layout, path, classes)
+    # Everything else is a folder of pictures, a table of them or an array: images, and labels where they are asked for.
     words: Words = ()
     label = np.empty(0, np.int64)  # of each image
     is_test: np.ndarray | None = None  # of each image, where the set has its own split
@@ -82,6 +84,7 @@ def open_data(
         raise DataError(f"{path} is neither a folder nor a .npy or .parquet file")
     else:
         raise DataError(f"{path} does not exist")
+    # By content: of an image and its copies one stays, so that no test image is trained on, whatever files are called.
     split = split_by_content(images, str(path), is_test)
     sides = (Subset(images, split.train), Subset(images, split.test))
     whole = ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates, is_folder=path.is_dir())

@@ -15,6 +15,7 @@ WHITE_FROM = 0.6  # share of a row from which a cell is so dark that its number 
 
 def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: ClassMeasurements) -> str:
     """Return the section, HTML; `evaluation` is what evaluation.json holds, with "classes"."""
+    # What was measured decides which paragraphs there are: each part may be missing from an evaluation.
     numbers = evaluation["classes"]
     true = numbers["true_class"]
     parts = [
@@ -28,6 +29,7 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: Cla
             f" {drawn['bits_per_dim']:.4f} ± {drawn['standard_error'] or 0:.4f} bits/dim.</p>"
         )
     names = ", ".join(map(escape, measured.names))
+    # How well the class asked for is painted: judged by another network, whose own accuracy stands beside it.
     if measured.samples is not None:
         shown, samples = measured.samples.shown, numbers["samples"]
         sheet = picture(grid_picture(shown.reshape(-1, config.bytes), shown.shape[1], config))
@@ -41,6 +43,7 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: Cla
             f" {evaluation['quality']['classifier']['test_accuracy']:.1%} correctly.</p>",
             _figure("plot", f'src="{data_url(plot)}"', "Confusion matrix of samples", "Samples: % of each row."),
         ]
+    # How well the model tells classes apart: by its own likelihoods.
     if measured.confusion is not None:
         right = numbers["classification"]
         plot = confusion_plot(measured.confusion, measured.names, "class of the test image", "the model's class", TESTS)

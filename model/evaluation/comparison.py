@@ -88,12 +88,15 @@ def compare(
     test_bits [m] float64 are the model's bits/dim of the test images. defaults: the model's; where they are not plain,
     as many images are painted with them. ValueError where there are too few images.
     """
+    # Half of the test images stand in the place of samples, the others are what both are compared with: so each measure
+    # has a value that no model can be expected to surpass.
     check_counts(samples, len(data.test))
     shuffled = np.random.default_rng(seed).permutation(len(data.test))  # the halves of a published set may differ
     half = len(data.test) // 2
     chosen, others = shuffled[: min(half, samples)], shuffled[half:]
     config, pool = model.config, data.training
 
+    # Paint: samples at temperature 1, which the measures are about, and lower halves of a few test images.
     progress = stage("painting samples", samples * config.bytes, "bytes")
     painted = paint(model, samples, seed=seed, precision=precision, backend=backend, progress=progress)
     known = known_rows(config.height // 2, config)
@@ -103,6 +106,8 @@ def compare(
     request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=masks)
     completed = paint_request(model, request, precision=precision, backend=backend, progress=progress).images
 
+    # Classify what was painted and the test images. A model whose defaults are not plain is judged with them as well,
+    # since that is what its users see.
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)
     choice, by_default = defaults.to_paint(config), None
@@ -114,6 +119,7 @@ def compare(
     progress = stage("classifying test images", len(data.test), "images")
     test_predictions = classify(classifier, data.test, progress=progress)
 
+    # The nearest training images show whether samples are copies; those of test images, how near is ordinary.
     progress = stage("neighbours of samples", len(pool), "training images")
     sample_neighbours = nearest(painted.images, pool, NEIGHBOURS, model.device, progress)
     progress = stage("neighbours of test images", len(pool), "training images")

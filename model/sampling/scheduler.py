@@ -127,11 +127,14 @@ class Scheduler:
 
     def admit(self) -> SlotAssignment | None:
         """Assign slots to the next image; None where too few are free or no image has a turn."""
+        # The first in turn, if its image fits. If not, requests behind it are asked only where it has no right to wait:
+        # images of one slot would otherwise take each slot that becomes free, and one of many slots would never start.
         for request in self.turns.in_order() if self.free else ():
             needed = self._needed(request)
             if needed <= len(self.free):
                 return self._assign(request, needed)
-            # The free slots are kept for this image, unless its client would hold more than its share with it.
+            # The free slots are kept for this image, unless its client would hold more than its share with it. A client
+            # without a slot may always wait: its first image may be larger than a share.
             client = self.turns.client_of[request]
             if not self.held[client] or self.held[client] + needed <= self._share:
                 break
@@ -144,6 +147,8 @@ class Scheduler:
         lost them, until every client that waits has its share, or the next image fits into the free slots: what was
         taken may be more than was needed. Between two images the caller may hold requests.
         """
+        # Only clients below their share may take, and only from those above theirs: between others, slots would go back
+        # and forth, and each time an image would start anew.
         share = self._share
         below = deque(client for client in self.turns.clients if self.held[client] < share)
         if not below or self._next_fits():
@@ -214,6 +219,8 @@ class Scheduler:
     def in_turn(self, clients: Collection[str], most: int) -> list[SlotAssignment]:
         """Return the images of some clients; where these have more than `most` slots, as many of each client as have
         its part of `most` slots, at least: those that have waited longest for a step."""
+        # Where all cannot step in one tick, clients have equal parts of the tick, whatever they hold; of a client's
+        # images those that stepped least recently are first, so that every image moves on.
         images = [image for image in self.assigned.values() if image.client in clients]
         if sum(len(image.slots) for image in images) <= most:
             return images
@@ -226,6 +233,8 @@ class Scheduler:
 
     def _admit_to_spare(self) -> SlotAssignment | None:
         """Assign spare slots to the next image within its client's share, where one of more slots is in the way."""
+        # Spare slots stay empty as long as nothing blocks the others: they are not more room, but a way past an image
+        # that holds or waits for more than a share. So only images within their clients' shares may have them.
         share, first = self._share, self.turns.next()
         is_in_the_way = first is not None and self._needed(first) > share
         if not is_in_the_way and all(len(image.slots) <= share for image in self.groups.values()):

@@ -88,7 +88,8 @@ constexpr bool ONE_BY_ONE = R < C && R * C + C + 1 > REGISTERS;
 #endif
 
 // R rows x C vectors, half a panel or whole ones, whose sums stay in registers. Every weight is loaded once for all R
-// rows.
+// rows. The sum of an output runs over all of `inner` in one register, in order: so neither R nor C, nor which thread has
+// the block, changes a bit.
 template <class Weight, int R, int C>
 static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const Weight* weights, int64_t row,
                                     Column first, const Epilogue& epilogue) {

@@ -80,7 +80,7 @@ class Codec {
 
     // Writes start and width of the bytes of a step to `intervals` [C, 2].
     void write_intervals(const float* parameters, const uint8_t* bytes, uint32_t* intervals) const {
-        go_through(parameters, [&](int64_t c, const auto& start_of) {
+        for_each_channel(parameters, [&](int64_t c, const auto& start_of) {
             const int64_t start = start_of(bytes[c]);
             intervals[2 * c] = uint32_t(start), intervals[2 * c + 1] = uint32_t(start_of(bytes[c] + 1) - start);
             return int64_t(bytes[c]);
@@ -89,7 +89,7 @@ class Codec {
 
     // Paints the bytes of a step from a code.
     void decode(const float* parameters, CodeReader reader, uint8_t* bytes) const {
-        go_through(parameters, [&](int64_t c, const auto& start_of) {
+        for_each_channel(parameters, [&](int64_t c, const auto& start_of) {
             const int64_t target = reader.target();
             int64_t value = 0, start = 0, stop = TOTAL;
             for (int64_t step = VALUES / 2; step; step /= 2) {
@@ -167,15 +167,15 @@ class Codec {
     // Calls choose(c, start_of) for each byte of a step, which returns the byte; start_of(value) is where the interval of a
     // value begins, for values from 0 to 256.
     template <class Choose>
-    void go_through(const float* parameters, const Choose& choose) const {
+    void for_each_channel(const float* parameters, const Choose& choose) const {
         if (shape.predicts == CATEGORICAL)
-            go_through_byte(parameters, choose);
+            for_one_byte(parameters, choose);
         else
-            go_through_pixel(parameters, choose);
+            for_each_pixel_channel(parameters, choose);
     }
 
     template <class Choose>
-    void go_through_byte(const float* logits, const Choose& choose) const {
+    void for_one_byte(const float* logits, const Choose& choose) const {
         int64_t* const before = memory;  // [257], of weights
         write_below(logits, VALUES, before);
         int64_t total = 0;
@@ -189,8 +189,9 @@ class Codec {
     }
 
     template <class Choose>
-    void go_through_pixel(const float* parameters, const Choose& choose) const {
+    void for_each_pixel_channel(const float* parameters, const Choose& choose) const {
         const int64_t K = shape.components, C = shape.step_bytes, F = coefficients_of(shape);
+        // All parameters become whole numbers first, each by one product: no later step can round differently.
         int64_t *below = memory, *weights = below + K, *moved = weights + K, *means = moved + K, *rates = means + K * C;
         int64_t* const factors = rates + K * C;
         write_below(parameters, K, below);
@@ -202,6 +203,8 @@ class Codec {
             factors[i] = std::clamp(whole(parameters[2 * K * C + i], BYTE), -MAX_FACTOR, MAX_FACTOR);
         int64_t values[MAX_CHANNELS];
         for (int64_t c = 0; c < C; c++) {
+            // The means move with the errors of the earlier channels, and the weights with what their bytes said of each
+            // component: both depend on `choose`, so the channels are in order.
             int64_t total = 0;
             for (int64_t k = 0; k < K; k++) {
                 int64_t mean = means[k * C + c];
@@ -220,6 +223,7 @@ class Codec {
                 for (int64_t k = 0; k < K; k++) sum += weights[k] * sigmoid(edge(value, k));
                 return start(sum / (total * (SURE / TOTAL)), value);
             });
+            // What the byte says of each component, in bits; without the smallest, it is how many below the largest again.
             if (c + 1 == C) return;
             int64_t least = INT64_MAX;
             for (int64_t k = 0; k < K; k++) {

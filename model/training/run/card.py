@@ -32,6 +32,7 @@ def write_card(
 ) -> None:
     """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve; positions: how
     many of an image an update computed."""
+    # The table's rows, in the order in which they are read: how good, of what, at what cost.
     name = directory.resolve().name
     kind = "grey" if model.channels == 1 else "colour"
     rows = {
@@ -48,6 +49,7 @@ def write_card(
         "input": _input(model),
         "output": model.predicts.replace("_", " "),
     }
+    # Rows only of what this run had.
     if run.classes:
         rows["classes"] = _classes(model, training)
     if positions < model.steps:
@@ -57,6 +59,7 @@ def write_card(
     if run.start:
         added = f", with layers added up to {run.layers}" if run.layers else ""
         rows["first weights"] = f"those of `{run.start}`{added}"
+    # The commands are to be copied into a shell, so the path is quoted as a shell needs it.
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
     at = shlex.quote(str(directory))
     heads = f"{model.heads} heads" if model.heads > 1 else "one head"
