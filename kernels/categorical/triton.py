@@ -13,6 +13,8 @@ from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import VALUES
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import (
+    Guiding,
+    SlotArrays,
     check,
     finish,
     in_bits,
@@ -31,17 +33,8 @@ IMAGES = 4  # of a program, one for each of its warps
 def sample(
     parameters: torch.Tensor,  # [B, 256] float32: logits
     slots: torch.Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
-    images: torch.Tensor,  # [S, N] uint8, changed in place
-    known: torch.Tensor,  # [S, N] bool
-    bits: torch.Tensor,  # [S] float64, changed in place
-    known_bits: torch.Tensor,  # [S] float64, changed in place
-    temperature: torch.Tensor,  # [S] float32
-    seed: torch.Tensor,  # [S] int64
-    index: torch.Tensor,  # [S] int64
-    position: torch.Tensor,  # [S] int64, changed in place
-    label: torch.Tensor,  # [S] int64
-    partner: torch.Tensor,  # [S] int64: not 0 where an image is guided
-    guidance: torch.Tensor,  # [S] float32
+    arrays: SlotArrays,
+    guiding: Guiding,
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     code_range: torch.Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
 ) -> None:
@@ -52,11 +45,10 @@ def sample(
     The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from the
     logits of reference.guided.
     """
-    check(parameters, VALUES, slots, images, known)
+    check(parameters, VALUES, slots, arrays.images, arrays.known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, slots, images, known.view(torch.uint8), bits, known_bits, temperature, seed, index, position,
-        label, partner, guidance, code_range, len(slots), images.shape[1], VALUES, LN2, IMAGES, num_warps=IMAGES,
-        **options(chained),
+        parameters, slots, *arrays.pointers, *guiding, code_range, len(slots), arrays.images.shape[1], VALUES, LN2,
+        IMAGES, num_warps=IMAGES, **options(chained),
     )  # fmt: skip
 
 

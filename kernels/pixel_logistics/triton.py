@@ -15,6 +15,8 @@ from scanline.kernels.categorical.reference import VALUES
 from scanline.kernels.pixel_logistics.reference import MIN_PROBABILITY, PixelLogistics
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import (
+    Guiding,
+    SlotArrays,
     check,
     draw_logistic,
     finish,
@@ -37,18 +39,11 @@ def sample(
     parameters: torch.Tensor,  # [B, width] float32: logits, means, raw scales, coefficients, as in reference.py
     base: torch.Tensor,  # [B, C] float32, added to the means of every component
     slots: torch.Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
-    images: torch.Tensor,  # [S, N] uint8, changed in place
-    known: torch.Tensor,  # [S, N] bool
-    bits: torch.Tensor,  # [S] float64, changed in place
-    known_bits: torch.Tensor,  # [S] float64, changed in place
-    temperature: torch.Tensor,  # [S] float32
-    seed: torch.Tensor,  # [S] int64
-    index: torch.Tensor,  # [S] int64
-    position: torch.Tensor,  # [S] int64, changed in place
+    arrays: SlotArrays,
     distribution: PixelLogistics,
     costs: torch.Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
-    guiding: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None,  # label, partner [S] int64, guidance [S]
+    guiding: Guiding | None = None,
     code_range: torch.Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
 ) -> None:
     """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add their cost at
@@ -58,24 +53,23 @@ def sample(
     With `guiding`, an image is guided where its partner is not 0. Its two slots have rows 2i and 2i + 1, one of them
     with label 0: both draw its bytes as PixelLogistics.sample_guided.
     """
-    check(parameters, distribution.width, slots, images, known)
+    check(parameters, distribution.width, slots, arrays.images, arrays.known)
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
+    components, channels, length = distribution.components, distribution.channels, arrays.images.shape[1]
+    sizes = (
+        components, channels, distribution.width, triton.next_power_of_2(components), triton.next_power_of_2(channels),
+        distribution.scale,
+    )  # fmt: skip
     if guiding is not None:
-        label, partner, guidance = guiding
         _sample_guided[(len(slots),)](
-            parameters, base, slots, images, known.view(torch.uint8), bits, temperature, seed, index, position, label,
-            partner, guidance, images.shape[1], distribution.components, distribution.channels, distribution.width,
-            triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels),
-            distribution.scale, VALUES, MIN_PROBABILITY, num_warps=GUIDED_WARPS, **options(chained),
+            parameters, base, slots, *arrays.pointers, *guiding, length, *sizes, VALUES, MIN_PROBABILITY,
+            num_warps=GUIDED_WARPS, **options(chained),
         )  # fmt: skip
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, base, slots, images, known.view(torch.uint8), bits, known_bits, costs, temperature, seed, index,
-        position, None if guiding is None else guiding[1], code_range, len(slots), images.shape[1],
-        distribution.components, distribution.channels, distribution.width,
-        triton.next_power_of_2(distribution.components), triton.next_power_of_2(distribution.channels),
-        distribution.scale, LN2, IMAGES, num_warps=1, **options(chained),
+        parameters, base, slots, *arrays.pointers, costs, None if guiding is None else guiding[1], code_range,
+        len(slots), length, *sizes, LN2, IMAGES, num_warps=1, **options(chained),
     )  # fmt: skip
 
 
@@ -133,11 +127,11 @@ def _sample(
     known,
     bits,
     known_bits,
-    costs,
     temperature,
     seed,
     index,
     position,
+    costs,
     partner,
     code_range,
     batch,
@@ -217,6 +211,7 @@ def _sample_guided(
     images,
     known,
     bits,
+    known_bits,
     temperature,
     seed,
     index,

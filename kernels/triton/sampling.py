@@ -5,11 +5,33 @@ bit for bit, and `reference.py` of each distribution.
 Sums run over the components or values of one image only, so a result does not depend on what else is in the batch.
 """
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
 
 DRAWS = 128  # of a program
+Guiding = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # label, partner [S] int64 (0: not guided), guidance [S]
+
+
+@dataclass(frozen=True)
+class SlotArrays:
+    """What the sampling kernels read of S slots of N bytes."""
+
+    images: torch.Tensor  # [S, N] uint8, changed in place
+    known: torch.Tensor  # [S, N] bool
+    bits: torch.Tensor  # [S] float64, changed in place
+    known_bits: torch.Tensor  # [S] float64, changed in place
+    temperature: torch.Tensor  # [S] float32
+    seed: torch.Tensor  # [S] int64
+    index: torch.Tensor  # [S] int64
+    position: torch.Tensor  # [S] int64, changed in place
+
+    @property
+    def pointers(self) -> tuple[torch.Tensor, ...]:
+        """The arrays as the kernels take them, in their order."""
+        return tuple((vars(self) | {"known": self.known.view(torch.uint8)}).values())
 
 
 def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: torch.Tensor, known: torch.Tensor) -> None:

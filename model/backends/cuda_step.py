@@ -19,6 +19,7 @@ from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import NARROW, Halves, Tiling, linear
 from scanline.kernels.triton.moments import blocks, row_moments
+from scanline.kernels.triton.sampling import SlotArrays
 from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
@@ -147,18 +148,18 @@ class KernelSequence:
         """Paint the bytes of the step, add their cost and move the positions of the active slots; write the cost of
         each byte of a mixture to `costs` [B, C] float64 where it is given. Bytes are decoded already where
         `code_range` [S] is given and not 0."""
-        arrays = (
-            buffers.active, slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed,
-            slots.index, slots.state.position,
+        arrays = SlotArrays(
+            slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed, slots.index,
+            slots.state.position,
         )  # fmt: skip
         guiding = slots.label, slots.partner, slots.guidance
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(
-                buffers.parameters, buffers.base, *arrays, self.distribution, costs, self.chained,
+                buffers.parameters, buffers.base, buffers.active, arrays, self.distribution, costs, self.chained,
                 guiding if self.config.can_be_guided and costs is None else None, code_range,
             )  # fmt: skip
         else:
-            sample_categorical(buffers.parameters, *arrays, *guiding, self.chained, code_range)
+            sample_categorical(buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range)
 
     def write_intervals(self, values: torch.Tensor, buffers: Buffers, intervals: torch.Tensor) -> None:
         """Write where the intervals of the bytes `values` [B, C] of the active rows start, and how wide they are, to

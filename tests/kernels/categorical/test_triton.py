@@ -9,7 +9,17 @@ from scanline.kernels.categorical import Categorical
 from scanline.kernels.categorical.reference import guided
 from scanline.kernels.categorical.triton import sample
 from tests.support.close import assert_close
-from tests.support.engine.slot_arrays import BATCH, copy, painted, pool, some_slots, unguided, untouched
+from tests.support.engine.slot_arrays import (
+    BATCH,
+    arrays,
+    copy,
+    guiding,
+    painted,
+    pool,
+    some_slots,
+    unguided,
+    untouched,
+)
 
 LENGTH = 11
 
@@ -18,7 +28,7 @@ LENGTH = 11
 def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(spread: float) -> None:
     (parameters,), slots, before = there(torch.randn(BATCH, 256) * spread), some_slots(), pool(LENGTH) | unguided()
     after = copy(before)
-    sample(parameters, slots, **after)
+    sample(parameters, slots, arrays(after), guiding(after))
     slot = slots[slots >= 0]
     images, cost, known_cost = painted(Categorical(), parameters, slots, before)
     assert torch.equal(images, after["images"])
@@ -31,16 +41,16 @@ def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(spread:
 def test_an_image_alone_has_the_same_bits() -> None:
     (parameters,), slots, before = there(torch.randn(BATCH, 256) * 3), some_slots(), pool(LENGTH) | unguided()
     together, alone = copy(before), copy(before)
-    sample(parameters, slots, **together)
+    sample(parameters, slots, arrays(together), guiding(together))
     for i in (0, 5, BATCH - 1):
-        sample(parameters[i : i + 1], slots[i : i + 1], **alone)
+        sample(parameters[i : i + 1], slots[i : i + 1], arrays(alone), guiding(alone))
         slot = slots[i]
         assert all(torch.equal(together[name][slot], alone[name][slot]) for name in before)
 
 
 def test_another_number_of_values_is_refused() -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        sample(torch.zeros(BATCH, 255), some_slots(), **pool(LENGTH), **unguided())
+        sample(torch.zeros(BATCH, 255), some_slots(), arrays(pool(LENGTH)), guiding(unguided()))
 
 
 def test_a_guided_pair_draws_one_byte_from_the_mixed_logits_and_pays_for_it_under_its_own() -> None:
@@ -52,7 +62,7 @@ def test_a_guided_pair_draws_one_byte_from_the_mixed_logits_and_pays_for_it_unde
     before["partner"][9], before["partner"][2] = -7, 7
     before["guidance"][[9, 2]] = 2.5
     after, mixed = copy(before), parameters.clone()
-    sample(parameters, slots, **after)
+    sample(parameters, slots, arrays(after), guiding(after))
     mixed[:2] = guided(parameters[:1], parameters[1:2], before["guidance"][9])
     images, _, _ = painted(Categorical(), mixed, slots, before)
     assert torch.equal(images, after["images"])
@@ -71,6 +81,6 @@ def test_a_guided_image_costs_nan_where_the_logits_without_its_class_are_not_fin
     before["label"][[4, 8]] = 1
     before["partner"][[4, 8]], before["partner"][[6, 10]] = 2, -2
     after = copy(before)
-    sample(parameters, slots, **after)
+    sample(parameters, slots, arrays(after), guiding(after))
     assert after["bits"][[4, 6]].isnan().all()
     assert after["bits"][[8, 10]].isfinite().all()

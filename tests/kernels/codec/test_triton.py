@@ -14,7 +14,7 @@ from scanline.kernels.codec.reference import Starts, find, for_each_channel, int
 from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
-from tests.support.engine.slot_arrays import BATCH, POOL, Pool, copy, pool, some_slots, unguided
+from tests.support.engine.slot_arrays import BATCH, POOL, Pool, arrays, copy, guiding, pool, some_slots, unguided
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
@@ -151,11 +151,10 @@ def sample(
     code_range: torch.Tensor | None = None,
 ) -> None:
     """Sample a step IN PLACE; the bytes of images whose range is given and not 0 stay."""
-    drawn = {name: tensor for name, tensor in pool.items() if name not in CODED}
     if isinstance(distribution, PixelLogistics):
-        sample_pixel_logistics(parameters, base, slots, **drawn, distribution=distribution, code_range=code_range)
+        sample_pixel_logistics(parameters, base, slots, arrays(pool), distribution=distribution, code_range=code_range)
     else:
-        sample_categorical(parameters, slots, **drawn, **unguided(), code_range=code_range)
+        sample_categorical(parameters, slots, arrays(pool), guiding(unguided()), code_range=code_range)
 
 
 def same(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -14,6 +14,7 @@ from tests.support.close import assert_close
 from tests.support.engine.slot_arrays import (
     BATCH,
     Pool,
+    arrays,
     assert_painted,
     copy,
     near_halves,
@@ -52,7 +53,7 @@ def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(
         pool(PIXELS * mixture.channels, mixture.channels),
     )
     after = copy(before)
-    sample(parameters, base, slots, **after, distribution=mixture)
+    sample(parameters, base, slots, arrays(after), distribution=mixture)
     slot = slots[slots >= 0]
     own, means = (
         with_base(mixture, parameters, base),
@@ -84,7 +85,7 @@ def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, ra
     for name in ("bits", "known_bits"):
         state[name][:] = 0
     parameters, base, slots = there(torch.tensor([[0.0, mean, raw]]), torch.zeros(1, 1), torch.tensor([0]))
-    sample(parameters, base, slots, **state, distribution=PixelLogistics(1, 1))
+    sample(parameters, base, slots, arrays(state), distribution=PixelLogistics(1, 1))
     assert_close("bits", torch.tensor([cost]), state["bits"].cpu())
     assert torch.equal(state["bits"], state["known_bits"])
 
@@ -97,7 +98,7 @@ def test_a_known_byte_decides_the_component_of_the_next() -> None:
     before["images"][:, 0] = torch.arange(len(before["images"]), device=DEVICE) % 2 * 255
     before["known"][:] = torch.tensor([True, False, False])
     slots = some_slots()
-    sample(*there(parameters, torch.zeros(BATCH, 3)), slots, **before, distribution=mixture)
+    sample(*there(parameters, torch.zeros(BATCH, 3)), slots, arrays(before), distribution=mixture)
     painted_bytes = before["images"][slots[slots >= 0]].int()
     assert painted_bytes[:, 0].unique().tolist() == [0, 255]
     assert (painted_bytes - painted_bytes[:, :1]).abs().max() < 16
@@ -109,7 +110,7 @@ def test_bits_of_known_bytes_are_those_given_the_earlier_bytes_painted_or_known(
     slot = slots[slots >= 0]
     before["known"][:] = torch.tensor([False, True, False])
     after, costs = copy(before), there(torch.zeros(BATCH, 3, dtype=torch.float64))[0]
-    sample(parameters, base, slots, **after, distribution=mixture, costs=costs)
+    sample(parameters, base, slots, arrays(after), distribution=mixture, costs=costs)
     assert torch.equal((before["known_bits"][slot] + costs[slots >= 0, 1]), after["known_bits"][slot])
 
 
@@ -117,9 +118,9 @@ def test_bits_of_known_bytes_are_those_given_the_earlier_bytes_painted_or_known(
 def test_an_image_alone_has_the_same_bits(mixture: PixelLogistics) -> None:
     (parameters, base), slots, before = case(mixture), some_slots(), pool(PIXELS * mixture.channels, mixture.channels)
     together, alone = copy(before), copy(before)
-    sample(parameters, base, slots, **together, distribution=mixture)
+    sample(parameters, base, slots, arrays(together), distribution=mixture)
     for i in (0, 5, BATCH - 1):
-        sample(parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], **alone, distribution=mixture)
+        sample(parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], arrays(alone), distribution=mixture)
         slot = slots[i]
         assert all(torch.equal(together[name][slot], alone[name][slot]) for name in before)
 
@@ -128,9 +129,9 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     mixture = PixelLogistics(5, 3)
     parameters, base = case(mixture)
     with pytest.raises(ValueError, match="do not fit"):
-        sample(parameters[:, 1:].contiguous(), base, some_slots(), **pool(12, 3), distribution=mixture)
+        sample(parameters[:, 1:].contiguous(), base, some_slots(), arrays(pool(12, 3)), distribution=mixture)
     with pytest.raises(ValueError, match=r"base \[12, 2\] does not fit 12 pixels of 3 bytes"):
-        sample(parameters, base[:, 1:].contiguous(), some_slots(), **pool(12, 3), distribution=mixture)
+        sample(parameters, base[:, 1:].contiguous(), some_slots(), arrays(pool(12, 3)), distribution=mixture)
 
 
 def guided_pairs(length: int, channels: int) -> tuple[Pool, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
@@ -154,8 +155,8 @@ def test_a_guided_pair_draws_the_bytes_of_the_reference_and_pays_for_them_under_
     base[1], base[3] = base[0], base[2]
     slots = there(torch.tensor([9, 2, 6, 4, 5]))[0]
     after, plain = copy(before), copy(before)
-    sample(parameters, base, slots, **after, distribution=mixture, guiding=guiding)
-    sample(parameters, base, slots, **plain, distribution=mixture)
+    sample(parameters, base, slots, arrays(after), distribution=mixture, guiding=guiding)
+    sample(parameters, base, slots, arrays(plain), distribution=mixture)
     places = before["position"][slots, None] + torch.arange(mixture.channels, device=DEVICE)
     values, known = (before[name][slots].gather(1, places) for name in ("images", "known"))
     draws = uniforms(before["seed"][slots, None], before["index"][slots, None], places)
@@ -175,6 +176,8 @@ def test_a_guided_image_costs_nan_where_the_parameters_without_its_class_are_not
     before, guiding = guided_pairs(12, 3)
     parameters, base = (part[:4].contiguous() for part in case(mixture))
     parameters[1, 30] = float("inf")
-    sample(parameters, base, there(torch.tensor([9, 2, 4, 6]))[0], **before, distribution=mixture, guiding=guiding)
+    sample(
+        parameters, base, there(torch.tensor([9, 2, 4, 6]))[0], arrays(before), distribution=mixture, guiding=guiding
+    )
     assert before["bits"][[9, 2]].isnan().all()
     assert before["bits"][[4, 6]].isfinite().all()

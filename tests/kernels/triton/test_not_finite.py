@@ -11,7 +11,7 @@ from scanline.kernels.categorical.triton import sample as sample_categorical
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.triton.linear import Halves, linear
-from tests.support.engine.slot_arrays import BATCH, Pool, copy, pool, some_slots, unguided
+from tests.support.engine.slot_arrays import BATCH, Pool, arrays, copy, guiding, pool, some_slots, unguided
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
@@ -21,9 +21,9 @@ Distribution = Categorical | PixelLogistics
 def sample(distribution: Distribution, parameters: torch.Tensor, slots: torch.Tensor, pool: Pool) -> None:
     if isinstance(distribution, PixelLogistics):
         (base,) = there(torch.zeros(BATCH, distribution.channels))
-        sample_pixel_logistics(parameters, base, slots, **pool, distribution=distribution)
+        sample_pixel_logistics(parameters, base, slots, arrays(pool), distribution=distribution)
     else:
-        sample_categorical(parameters, slots, **pool, **unguided())
+        sample_categorical(parameters, slots, arrays(pool), guiding(unguided()))
 
 
 @pytest.mark.parametrize(

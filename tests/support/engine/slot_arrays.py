@@ -1,8 +1,11 @@
 """Slots as the sampling kernels see them, and what a distribution's reference paints in them."""
 
+from dataclasses import fields
+
 import torch
 
 from scanline.kernels import philox
+from scanline.kernels.triton.sampling import Guiding, SlotArrays
 from scanline.model.network.distribution import Distribution
 from scanline.model.state import State
 from tests.support.kernels.gpu import there
@@ -38,6 +41,16 @@ def unguided() -> Pool:
     labels = {name: torch.zeros(POOL, dtype=torch.int64) for name in ("label", "partner")}
     values = labels | {"guidance": torch.ones(POOL)}
     return dict(zip(values, there(*values.values()), strict=True))
+
+
+def arrays(pool: Pool) -> SlotArrays:
+    """The pool as the sampling kernels take it."""
+    return SlotArrays(**{field.name: pool[field.name] for field in fields(SlotArrays)})
+
+
+def guiding(pool: Pool) -> Guiding:
+    """What guides images of a pool with `unguided`."""
+    return pool["label"], pool["partner"], pool["guidance"]
 
 
 def some_slots() -> torch.Tensor:
