@@ -11,7 +11,7 @@ from zipfile import is_zipfile
 import torch
 
 from scanline.model.atomic import write_atomically
-from scanline.model.config import ModelConfig
+from scanline.model.config import ModelConfig, stored_name
 from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
@@ -43,9 +43,10 @@ def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
 def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
     """Return the state of a run of this model and recipe; ResumeError for anything else."""
     path, state = _read(directory, device)
-    saved_model = _defaults(ModelConfig) | state["model_config"]
-    for name, value in asdict(model).items():
-        saved = saved_model.get(name)
+    defaults = {stored_name(name): value for name, value in _defaults(ModelConfig).items()}
+    saved_model = defaults | state["model_config"]
+    for field, value in asdict(model).items():
+        saved = saved_model.get(name := stored_name(field))
         if saved != value:
             raise ResumeError(f"{path} is of another model: {name} is {saved!r} there, {value!r} here")
     saved_config = _defaults(TrainingConfig) | state["config"]

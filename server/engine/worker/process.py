@@ -20,8 +20,8 @@ from scanline.model.device import AUTO
 from scanline.model.formats.model_dir import model_name
 from scanline.model.precision import DEFAULT, precision
 from scanline.model.resources import free_memory, limit_torch_threads
-from scanline.model.sampling.prefill.prefixes import PER_SLOT
 from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
+from scanline.model.sampling.prefill.prefixes import PER_SLOT
 from scanline.server.engine.local.model_copy import copy_weights
 from scanline.server.engine.worker.forkserver import CONTEXT, let_it_exit
 from scanline.server.runtime import child_process
