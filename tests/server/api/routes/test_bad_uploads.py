@@ -11,6 +11,7 @@ from PIL import Image
 
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.hostile_pictures import of_scans
 
 EDITS = "/v1/images/edits"
 LIKELIHOODS = "/v1/images/likelihoods"
@@ -67,6 +68,7 @@ PICTURES = {  # label: an unsupported picture, the code
 }
 
 GIVEN = {"image": text(FILE)}
+RESIZED = {"keep_rows": 3, "size_policy": "resize"}
 FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the code
     "no image": ({"keep_rows": 3}, "image", "missing_parameter"),
     "an empty list of images": ({"image": [], "keep_rows": 3}, "image", "invalid_value"),
@@ -84,6 +86,7 @@ FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the
     "a mask with values between": ({**GIVEN, "mask": text(mask_with(128))}, "mask", "invalid_mask"),
     "nothing to paint": ({**GIVEN, "mask": text(encode(MASK | 255))}, "mask", "invalid_mask"),
     "nothing transparent": ({"image": text(encode(np.dstack((IMAGE, MASK | 255))))}, "image", "invalid_mask"),
+    "a picture of many scans": (RESIZED | {"image": text(of_scans(5000))}, "image", "invalid_image"),
     "a misspelt field": ({**GIVEN, "keep_row": 3}, "keep_row", "unknown_parameter"),
     "a field of likelihoods": ({**GIVEN, "keep_rows": 3, "per_pixel": True}, "per_pixel", "unknown_parameter"),
 }
