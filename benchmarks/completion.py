@@ -41,7 +41,7 @@ from scanline.model.resources import threads as all_threads
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from scanline.model.sampling.offline import run
+from scanline.model.tasks.offline import run
 
 SEED = 0
 SHOWN, ZOOM, SEAM = 3, 2, 2  # images of each mask on the sheet, its scale, and pixels between images

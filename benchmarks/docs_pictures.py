@@ -29,7 +29,7 @@ from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.saving import save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 
 DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns

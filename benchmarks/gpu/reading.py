@@ -13,7 +13,7 @@ from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest, ImageSpec
-from scanline.model.sampling.offline import run
+from scanline.model.tasks.offline import run
 
 LENGTHS = (1, 15, 16, 392)  # of known prefixes, in bytes, after a whole image, as warm-up may read: what clients send
 

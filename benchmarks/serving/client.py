@@ -24,7 +24,7 @@ from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 JSON, NPY, PNG = "application/json", "application/x-npy", "image/png"

@@ -54,7 +54,7 @@ from scanline.model import zoo
 from scanline.model.machine import print_json
 from scanline.model.precision import DEFAULT, PRECISIONS
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import loaded_engine, run
+from scanline.model.tasks.offline import loaded_engine, run
 
 SEEDS = 8
 SLOW_IMAGES = 16  # of a slow reader's job

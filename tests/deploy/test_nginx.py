@@ -15,7 +15,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.pictures import encode, painted, text
 from tests.support.server.infrastructure.nginx_proxy import (
     BINARY,

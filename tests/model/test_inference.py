@@ -15,7 +15,7 @@ from scanline.model.evaluation import likelihood
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.images.given_images import read_completion, read_images
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.pictures import decode
 from tests.support.sentences import assert_says

@@ -9,7 +9,7 @@ import pytest
 import scanline
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint, paint_requests
+from scanline.model.tasks.offline import paint, paint_requests
 from tests.support import shapes, small_models
 from tests.support.sentences import assert_says
 
@@ -58,7 +58,7 @@ def test_an_image_is_the_same_whatever_is_painted_with_it(model: "scanline.Model
         np.testing.assert_array_equal(found.images, alone.images)
         np.testing.assert_array_equal(found.bits_per_dim, alone.bits_per_dim)
     (last,) = paint_requests(model.network, [replace(requests[0], only=(2,))])
-    np.testing.assert_array_equal(last.images[2], together[0].images[2])
+    np.testing.assert_array_equal(last.images[0], together[0].images[2])
 
 
 def test_a_guided_completion_keeps_what_is_known_and_streams_end_with_it(

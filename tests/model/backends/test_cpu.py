@@ -19,8 +19,8 @@ from scanline.model.config import ModelConfig
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.precision import PRECISIONS
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.offline import paint
 from scanline.model.state import State
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow

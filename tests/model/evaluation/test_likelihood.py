@@ -8,7 +8,7 @@ from scanline.model.evaluation import likelihood
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.evaluation.metrics import standard_error
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow

@@ -7,7 +7,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.commands import done
 from tests.support.pictures import encode, film_frames, noise

@@ -17,7 +17,7 @@ from scanline.model.datasets import WORDS
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats import model_dir as model_directory
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import blobs, small_models
 from tests.support.commands import done, refused, scanline
 

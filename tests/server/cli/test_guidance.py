@@ -9,7 +9,7 @@ import pytest
 
 import scanline
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import shapes, small_models
 from tests.support.commands import done
 from tests.support.pictures import encode, noise

@@ -11,7 +11,7 @@ from PIL import Image
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.commands import done
 from tests.support.pictures import film_frames

@@ -10,7 +10,7 @@ from PIL import Image
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint, paint_request
+from scanline.model.tasks.offline import paint, paint_request
 from tests.support.cluster.cluster_service import Service, offline
 from tests.support.commands import Ran, in_a_process
 

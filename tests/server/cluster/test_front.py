@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.cluster.cluster_service import ALLOWED, Service, kill, offline, running
 from tests.support.pictures import encode, painted, text

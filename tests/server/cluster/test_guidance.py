@@ -11,17 +11,19 @@ from PIL import Image
 
 from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inputs import InvalidInput
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest, Ready
-from scanline.model.sampling.offline import paint_request
-from scanline.server.cluster.folder import FolderJob, Recipe, folder_job
+from scanline.model.tasks.offline import paint_request
+from scanline.server.cluster.folder import Recipe, folder_task
 from scanline.server.engine.job import Job
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import shapes
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.engine.jobs import PaintJob
 from tests.support.pictures import noise
 
 N, STAR = 40, 3
@@ -44,29 +46,31 @@ def network(guided_directory: Path) -> Transformer:
 def test_images_are_those_of_one_machine_and_counted_as_two_slots(
     guided_directory: Path, network: Transformer, tmp_path: Path
 ) -> None:
-    async def run() -> tuple[Job, FolderJob, list[int]]:
+    async def run() -> tuple[PaintJob, Job, list[int]]:
         async with AsyncExitStack() as stack:
             replicas = [await stack.enter_async_context(replica_of(guided_directory)) for _ in range(2)]
             handle = LocalReplicas(*replicas)
             pool = await stack.enter_async_context(pool_of(handle, guided_directory))
             known, masks = (IMAGE.tobytes(),), (HOLE.tobytes(),)
             request = GenerateRequest(next(pool.request_ids), N, 7, known=known, masks=masks, label=STAR, guidance=2.5)
-            with pool.reserve(2 * N) as reservation, pool.run(Job(request, 35), reservation) as job:
+            with pool.reserve(2 * N) as reservation, pool.run(PaintJob(request), reservation) as job:
                 assert pool.outstanding == 80  # slots, of 40 images: a quarter more than there are
                 await job.wait()
             sent = [len(command.indices) for command, _ in handle.sent]
             missing = (1, 8, 30)
-            folder = folder_job(RECIPE, missing, pool, *await pool.model(), tmp_path, lambda done: None)
+            task = folder_task(RECIPE, missing, pool, ModelInfo(*await pool.model()), tmp_path, lambda done: None)
+            folder = Job(replace(task.request, id=next(pool.request_ids)), task)
             with pool.reserve(folder.slots_left) as reservation, pool.run(folder, reservation):
                 assert pool.reserved_images == 6
                 await folder.wait()
+            assert len([*task.work()]) == 3
             assert (pool.reserved_images, {replica for _, replica in handle.sent}) == (0, set(replicas))
             return job, folder, sent
 
     job, folder, shards = asyncio.run(run())
     known, masks = (IMAGE.tobytes(),), (HOLE.tobytes(),)
     law = paint_request(network, GenerateRequest(0, N, 7, known=known, masks=masks, label=STAR, guidance=2.5))
-    np.testing.assert_array_equal(job.images, law.images)
+    np.testing.assert_array_equal(job.task.images, law.images)
     assert shards == [8] * 5  # of 16 slots each
     assert folder.images_left == 0
     law = paint_request(network, GenerateRequest(0, N, 7, label=STAR, guidance=2.5))
@@ -89,4 +93,4 @@ def test_a_folder_that_cannot_be_guided_is_refused(recipe: Recipe, slots: int, s
     engine.ready = Ready(parameters=1, slots=slots, device="cpu", state_bytes=1, backend="none")
     replicas.known = [EngineStatus.of(engine, shapes.GUIDED, Defaults())]
     with pytest.raises(InvalidInput, match=sentence):
-        folder_job(recipe, (0, 1), replicas, shapes.GUIDED, Defaults(), tmp_path, lambda done: None)
+        folder_task(recipe, (0, 1), replicas, ModelInfo(shapes.GUIDED), tmp_path, lambda done: None)

@@ -10,12 +10,12 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.sampling.messages import GenerateRequest, Request, ScoreRequest
-from scanline.model.sampling.offline import paint
-from scanline.server.engine.job import Job
+from scanline.model.tasks.offline import paint
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool, Route
 from tests.support import small_models
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.engine.jobs import PaintJob
 from tests.support.tiny import GREY
 
 
@@ -45,8 +45,8 @@ def expected(directory: Path, n: int) -> np.ndarray:
     return paint(load_model(directory), n, seed=7, temperature=1.0).images.reshape(n, -1)
 
 
-def generate(pool: ReplicaPool, n: int, client: str = "") -> Job:
-    return Job(GenerateRequest(next(pool.request_ids), n, seed=7, client=client), GREY.bytes)
+def generate(pool: ReplicaPool, n: int, client: str = "") -> PaintJob:
+    return PaintJob(GenerateRequest(next(pool.request_ids), n, seed=7, client=client))
 
 
 def test_all_images_of_a_request_come_from_one_model(grey_directory: Path, other_directory: Path) -> None:
@@ -56,7 +56,7 @@ def test_all_images_of_a_request_come_from_one_model(grey_directory: Path, other
                 await job.wait()
             assert {len(command.indices) for command, _ in handle.sent} >= {16}
             assert len({replica for _, replica in handle.sent}) == 2  # the other one was asked, and refused
-            return job.images, {command.digest for command, _ in handle.sent}
+            return job.task.images, {command.digest for command, _ in handle.sent}
 
     images, digests = asyncio.run(run())
     assert len(digests) == 1
@@ -81,7 +81,7 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
             with pool.run(generate(pool, 32)) as job:
                 await job.wait()
             assert {command.digest for command, _ in handle.sent[:2]} == set(digests)
-            return job.images
+            return job.task.images
 
     images = asyncio.run(run())
     assert any(np.array_equal(images, expected(directory, 32)) for directory in (grey_directory, other_directory))
@@ -90,7 +90,7 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
 def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_painted(
     grey_directory: Path, other_directory: Path
 ) -> None:
-    async def run() -> tuple[Job, Job]:
+    async def run() -> tuple[PaintJob, PaintJob]:
         async with two_models(grey_directory, other_directory) as (handle, pool):
             old, new = handle.replicas
             handle.route = lambda command: new if handle.sent else old  # the first shard is painted by the old model
@@ -105,9 +105,9 @@ def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_pa
     begun, later = asyncio.run(run())
     assert begun.failure
     assert (begun.failure.message, begun.failure.code) == (REPLACED, "model_changed")
-    painted = sorted(begun.finished)
-    assert np.array_equal(begun.images[painted], expected(grey_directory, 40)[painted])
-    assert np.array_equal(later.images, expected(other_directory, 8))
+    painted = sorted(begun.task.finished)
+    assert np.array_equal(begun.task.images[painted], expected(grey_directory, 40)[painted])
+    assert np.array_equal(later.task.images, expected(other_directory, 8))
 
 
 def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
@@ -124,7 +124,7 @@ def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
 
             with pool.run(generate(pool, 8)) as job:
                 await asyncio.gather(job.wait(), poll())
-            return job.images
+            return job.task.images
 
     assert np.array_equal(asyncio.run(run()), expected(other_directory, 8))
 

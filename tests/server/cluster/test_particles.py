@@ -9,9 +9,9 @@ import numpy as np
 
 from scanline.model.inference import Model
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.engine.job import Job
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.engine.jobs import PaintJob
 from tests.support.pictures import noise
 
 N, PARTICLES = 10, 16
@@ -20,14 +20,14 @@ HOLE = np.ones((7, 5), np.bool_)
 HOLE[2:5, 1:3] = False
 
 
-def completions(pool: ReplicaPool, label: int = 0) -> Job:
+def completions(pool: ReplicaPool, label: int = 0) -> PaintJob:
     known, masks = (IMAGE.tobytes(),), (HOLE.tobytes(),)
     request = GenerateRequest(next(pool.request_ids), N, 7, 1.0, known, masks, label=label, particles=PARTICLES)
-    return Job(request, 35)
+    return PaintJob(request)
 
 
 def test_images_equal_those_of_one_machine_and_shards_are_of_slots(shapes_directory: Path, shapes_model: Model) -> None:
-    async def run() -> tuple[Job, list[int]]:
+    async def run() -> tuple[PaintJob, list[int]]:
         async with AsyncExitStack() as stack:
             replicas = [await stack.enter_async_context(replica_of(shapes_directory)) for _ in range(2)]
             handle = LocalReplicas(*replicas)
@@ -50,6 +50,6 @@ def test_images_equal_those_of_one_machine_and_shards_are_of_slots(shapes_direct
     expected = shapes_model.complete(
         IMAGE, mask=HOLE, n=N, class_name="star", particles=PARTICLES, seed=7, temperature=1.0
     )
-    np.testing.assert_array_equal(job.images.reshape(N, 7, 5), expected.array)
-    np.testing.assert_allclose(job.evidence_bits, expected.evidence_bits, rtol=1e-6)
+    np.testing.assert_array_equal(job.task.images.reshape(N, 7, 5), expected.array)
+    np.testing.assert_allclose(job.task.evidence_bits, expected.evidence_bits, rtol=1e-6)
     assert shards == [1] * N

@@ -12,13 +12,12 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.messages import Event, GenerateRequest, Request
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.cluster import replica as replica_module
-from scanline.server.engine.job import Job
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import ReplicaPool, Route
 from tests.support.cluster.local_replicas import LocalReplica, LocalReplicas, pool_of, replica_of
-from tests.support.tiny import GREY
+from tests.support.engine.jobs import PaintJob
 from tests.support.waiting import PATIENCE
 
 N = 40
@@ -43,8 +42,8 @@ class GivingSigns(LocalReplica):
             yield events
 
 
-def generate(pool: ReplicaPool) -> Job:
-    return Job(GenerateRequest(next(pool.request_ids), N, seed=7), GREY.bytes)
+def generate(pool: ReplicaPool) -> PaintJob:
+    return PaintJob(GenerateRequest(next(pool.request_ids), N, seed=7))
 
 
 def expected(directory: Path) -> np.ndarray:
@@ -67,7 +66,7 @@ def test_shards_of_a_silent_replica_are_painted_by_others(
                 await job.wait()
             assert [replica for _, replica in handle.sent[:2]] == [still, still]
             assert not pool.outstanding
-            return job.images
+            return job.task.images
 
     np.testing.assert_array_equal(asyncio.run(run()), expected(grey_directory))
 
@@ -91,7 +90,7 @@ def test_a_replica_that_waits_for_its_engine_gives_signs(grey_directory: Path, m
                     finally:
                         os.kill(engine, signal.SIGCONT)
                     await job.wait()
-                return job.images, len(handle.sent)
+                return job.task.images, len(handle.sent)
 
     images, shards = asyncio.run(asyncio.wait_for(run(), PATIENCE))
     np.testing.assert_array_equal(images, expected(grey_directory))

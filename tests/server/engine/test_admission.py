@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
-from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import AdmissionControl, QueueFullError, QueueLimits, QueueUsage, Reservation
 from scanline.server.engine.rate_meter import RateMeter
+from tests.support.engine.jobs import PaintJob
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
 MOST_UNREAD = 20 * LENGTH
@@ -132,10 +132,10 @@ class Queue(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.admission = AdmissionControl(LIMITS)
-        self.live: list[tuple[Job, Reservation]] = []
+        self.live: list[tuple[PaintJob, Reservation]] = []
 
     @rule(target=jobs, images=st.integers(1, 10), client=st.sampled_from("abc"), particles=st.integers(1, 3))
-    def reserve(self, images: int, client: str, particles: int) -> tuple[Job, Reservation] | None:
+    def reserve(self, images: int, client: str, particles: int) -> tuple[PaintJob, Reservation] | None:
         total, own = self.admission.total, self.admission.clients.get(client, QueueUsage())
         fits = total.images + images <= SLOTS + WAITING and own.images + images <= SHARE * (SLOTS + WAITING)
         if not fits or own.unread_bytes > SHARE * MOST_UNREAD or total.unread_bytes > MOST_UNREAD:
@@ -149,24 +149,24 @@ class Queue(RuleBasedStateMachine):
             with pytest.raises(QueueFullError):
                 reservation.extend(more)
             particles = 1
-        job = Job(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client), LENGTH)
+        job = PaintJob(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client))
         job.reservation = reservation
         self.live.append((job, reservation))
         return job, reservation
 
     @rule(entry=jobs, index=st.integers(0, 9))
-    def paint(self, entry: tuple[Job, Reservation] | None, index: int) -> None:
+    def paint(self, entry: tuple[PaintJob, Reservation] | None, index: int) -> None:
         """An image is finished, perhaps a second time after a restart, or although its request has failed."""
         if entry and index < entry[0].total:
             entry[0].receive(Finished(0, index, bytes(LENGTH), 1.0))
 
     @rule(entry=jobs)
-    def fail(self, entry: tuple[Job, Reservation] | None) -> None:
+    def fail(self, entry: tuple[PaintJob, Reservation] | None) -> None:
         if entry and not entry[0].has_ended:
             entry[0].receive(Failed(0, "It broke."))
 
     @rule(entry=consumes(jobs))
-    def leave(self, entry: tuple[Job, Reservation] | None) -> None:
+    def leave(self, entry: tuple[PaintJob, Reservation] | None) -> None:
         if entry:
             entry[1].release()
             entry[1].release()

@@ -6,10 +6,11 @@ import pytest
 
 from scanline.model.sampling.messages import Failed, GenerateRequest, Ready
 from scanline.server.engine.handle import EngineUnavailableError
-from scanline.server.engine.job import EngineFailedError, Job
+from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueFullError, QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
+from tests.support.engine.jobs import PaintJob
 
 
 @pytest.fixture
@@ -47,13 +48,13 @@ def test_a_failed_request_gives_its_room_back(engine: EngineClient) -> None:
 
 
 def test_a_job_is_removed_when_its_context_ends(engine: EngineClient) -> None:
-    with engine.run(Job(GenerateRequest(0, 3, seed=0), 35)):
+    with engine.run(PaintJob(GenerateRequest(0, 3, seed=0))):
         assert list(engine.jobs) == [0]
     assert engine.jobs == {}
 
 
 def test_a_job_that_is_done_and_not_read_keeps_no_engine(engine: EngineClient) -> None:
-    job = Job(GenerateRequest(0, 1, seed=0, snapshot=(0, 0)), 35)
+    job = PaintJob(GenerateRequest(0, 1, seed=0, snapshot=(0, 0)))
     with engine.reserve(1) as reservation, engine.run(job, reservation):
         assert not engine.unused.is_set()
         assert engine.watching.total() == 1

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.pictures import painted
 from tests.support.server.running_server import serve
 from tests.support.server.websocket_client import connected

@@ -9,7 +9,7 @@ from scanline.kernels.codec.coder import encode
 from scanline.model.config import ModelConfig
 from scanline.model.formats.code_file import Codes, label_width
 from scanline.model.sampling.messages import Finished, GenerateRequest, Pixels, Scored, ScoreRequest
-from scanline.model.sampling.offline import loaded_engine, run
+from scanline.model.tasks.offline import loaded_engine, run
 from tests.support import small_models
 from tests.support.small_models import CLASSES, CORE, VARIANTS
 from tests.support.sweeps import and_slow

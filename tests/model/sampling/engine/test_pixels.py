@@ -16,7 +16,7 @@ from scanline.model.sampling.messages import (
     Pixels,
     StateSnapshot,
 )
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from scanline.model.sampling.messages import GenerateRequest, Pixels
+from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.payload.partial_images import UNPAINTED, PartialImages
-from scanline.server.engine.job import Job
 from tests.support.tiny import COLOUR, GREY
 
 IMAGE = bytes(range(35))
@@ -19,17 +19,17 @@ def due(partials: PartialImages, index: int = 0) -> Parts:
     return [(number, picture.reshape(-1).tolist()) for number, picture, _ in found]
 
 
-def paint(job: Job, upto: int, index: int = 0, image: bytes = IMAGE) -> None:
+def paint(task: PaintTask, upto: int, index: int = 0, image: bytes = IMAGE) -> None:
     """Delivers the bytes of an image up to `upto`."""
-    first = int(job.painted[index])
-    job.receive(Pixels(0, [(index, first, image[first:upto])]))
+    first = int(task.painted[index])
+    task.receive(Pixels(0, [(index, first, image[first:upto])]))
 
 
-def begun(upto: int, count: int = 3, images: int = 1) -> tuple[Job, PartialImages]:
-    """A job of grey images, the first of which is painted up to `upto`."""
-    job = Job(GenerateRequest(0, images, seed=0), 35)
-    paint(job, upto)
-    return job, PartialImages(job, GenerateRequest(0, images, 0), count, GREY)
+def begun(upto: int, count: int = 3, images: int = 1) -> tuple[PaintTask, PartialImages]:
+    """A task of grey images, the first of which is painted up to `upto`."""
+    task = PaintTask(GenerateRequest(0, images, seed=0), GREY)
+    paint(task, upto)
+    return task, PartialImages(task, count)
 
 
 def test_partial_images_are_evenly_spaced_and_unpainted_pixels_grey() -> None:
@@ -45,19 +45,19 @@ def test_none_is_sent_before_it_is_painted_or_without_request() -> None:
 
 
 def test_one_with_bytes_that_may_change_is_provisional_and_not_sent_again() -> None:
-    job, partials = begun(8)
-    job.receive(Pixels(0, [], [(0, 8, bytes(10))]))
+    task, partials = begun(8)
+    task.receive(Pixels(0, [], [(0, 8, bytes(10))]))
     found = [(number, picture.reshape(-1).tolist(), provisional) for number, picture, provisional in partials.due(0)]
     first, second = [*IMAGE[:8], *[UNPAINTED] * 27], [*IMAGE[:8], *bytes(9), *[UNPAINTED] * 18]
     assert found == [(0, first, False), (1, second, True)]
-    paint(job, 26)
+    paint(task, 26)
     assert due(partials) == [(2, [*IMAGE[:26], *[UNPAINTED] * 9])]
 
 
 def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:
-    job, partials = begun(20)
+    task, partials = begun(20)
     partials.merge()
-    paint(job, 30)
+    paint(task, 30)
     assert [number for number, _ in due(partials)] == [1, 2]
     _, partials = begun(35)
     partials.merge()
@@ -70,37 +70,35 @@ def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:
 
 def test_known_pixels_are_in_every_partial_image() -> None:
     mask = bytes(i >= 25 for i in range(35))
-    job = Job(GenerateRequest(0, 1, seed=0), 35)
-    paint(job, 20)
-    partials = PartialImages(job, GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), 1, GREY)
+    task = PaintTask(GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), GREY)
+    paint(task, 20)
+    partials = PartialImages(task, 1)
     assert due(partials) == [(0, [*IMAGE[:12], *[UNPAINTED] * 13, *IMAGE[25:]])]
 
 
 def test_partial_images_are_evenly_spaced_over_the_pixels_to_paint() -> None:
     mask = bytes(i not in (4, 30) for i in range(35))
-    job = Job(GenerateRequest(0, 1, seed=0), 35)
-    paint(job, 35)
-    partials = PartialImages(job, GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), 1, GREY)
+    task = PaintTask(GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), GREY)
+    paint(task, 35)
+    partials = PartialImages(task, 1)
     assert due(partials) == [(0, [*IMAGE[:30], UNPAINTED, *IMAGE[31:]])]
-    job = Job(GenerateRequest(0, 1, seed=0), 35)
-    paint(job, 35)
-    mask = bytes(i != 4 for i in range(35))
-    assert due(PartialImages(job, GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(mask,)), 3, GREY)) == []
+    task = PaintTask(GenerateRequest(0, 1, 0, known=(IMAGE,), masks=(bytes(i != 4 for i in range(35)),)), GREY)
+    paint(task, 35)
+    assert due(PartialImages(task, 3)) == []
 
 
 def test_each_completion_has_the_known_pixels_of_its_image() -> None:
     """Image 3 is the second completion of the second image."""
     mask = bytes(i < 5 for i in range(35))
-    job = Job(GenerateRequest(0, 4, seed=0), 35)
-    paint(job, 21, index=3)
-    work = GenerateRequest(0, 4, 0, 1.0, (bytes(35), IMAGE), (mask[::-1], mask))
-    ((_, picture),) = due(PartialImages(job, work, 1, GREY), index=3)
+    task = PaintTask(GenerateRequest(0, 4, 0, 1.0, (bytes(35), IMAGE), (mask[::-1], mask)), GREY)
+    paint(task, 21, index=3)
+    ((_, picture),) = due(PartialImages(task, 1), index=3)
     assert picture == [*IMAGE[:20], *[UNPAINTED] * 15]
 
 
 def test_a_pixel_has_all_or_none_of_its_channels() -> None:
-    job = Job(GenerateRequest(0, 1, seed=0), 36)
-    paint(job, 36, image=COLOURS)
-    partials = PartialImages(job, GenerateRequest(0, 1, 0), 3, COLOUR)
+    task = PaintTask(GenerateRequest(0, 1, seed=0), COLOUR)
+    paint(task, 36, image=COLOURS)
+    partials = PartialImages(task, 3)
     pictures = np.array([picture for _, picture in due(partials)]).reshape(3, 12, 3)
     assert ((pictures == UNPAINTED).all(-1) == (pictures == UNPAINTED).any(-1)).all()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.pictures import encode, noise, painted, text
 
 URL = "/v1/images/edits"

@@ -14,7 +14,7 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 from tests.support import shapes
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.error_answers import assert_error, assert_refused

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.pictures import encode, noise, painted, text

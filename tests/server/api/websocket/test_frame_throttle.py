@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.api import rate_limit
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.engine.local.engine_client import EngineClient

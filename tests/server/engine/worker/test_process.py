@@ -23,7 +23,7 @@ from scanline.model.sampling.messages import (
     Scheduled,
     Stop,
 )
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.engine.worker.process import EngineOptions, auto_slots, run
 from tests.support.engine.engines import ENDLESS, RecordingClient
 from tests.support.waiting import PATIENCE
@@ -43,7 +43,7 @@ def test_bytes_equal_those_of_painting_in_this_process(
     async def painted() -> np.ndarray:
         with faulty_engine.paint(3, seed=7, temperature=0.8) as job:
             await job.wait()
-            return job.images
+            return job.task.images
 
     np.testing.assert_array_equal(runner.run(painted()), paint(grey, 3, seed=7, temperature=0.8).images)
 
