@@ -132,11 +132,8 @@ class Load:
         """Run a case once; `offline` is the rate that `case.share` is a share of."""
         outcome = Outcome(before=await asyncio.to_thread(self.server.metrics))
         before = self.server.processor()
-        if self.server.pid is None:
+        async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes:
             await self._requests(case, outcome, offline)
-        else:
-            async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes:
-                await self._requests(case, outcome, offline)
         outcome.processor = self.server.processor()
         outcome.processor.subtract(before)
         outcome.after = await asyncio.to_thread(self.server.metrics)
