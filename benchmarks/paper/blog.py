@@ -6,20 +6,15 @@ kernels and by the authors' library.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.paper.attentions import Attention
+from benchmarks.paper.attentions import attention
 from benchmarks.paper.isolated import Isolated
 from benchmarks.paper.markdown import number, plot, table
 from benchmarks.paper.results import Point, Results
 from benchmarks.paper.scaling import slope
-from scanline.kernels.attention.noncausal import linear_attention
-from scanline.kernels.feature_maps import elu_plus_one
 from scanline.model.bench.baselines import missing_library
 
 NAME = "blog"
@@ -32,44 +27,8 @@ CLAIMED_SPEED_UP = 5.57 / 2.24  # V100, N = 4,000, width 1,024
 CLAIMED_MB = {4096: {"softmax, unfused": 132, "linear": 12}, 24576: {"softmax, unfused": 4096, "linear": 72}}
 
 
-def softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, k, v)
-
-
-def unfused_softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    with sdpa_kernel(SDPBackend.MATH):
-        return F.scaled_dot_product_attention(q, k, v)
-
-
-def linear(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return linear_attention(elu_plus_one(q), elu_plus_one(k), v)
-
-
-def authors_linear(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    from fast_transformers.masking import FullMask, LengthMask
-
-    batch, _, length, width = q.shape
-    lengths = LengthMask(torch.full((batch,), length), max_len=length)
-    y: torch.Tensor = _authors_linear(width)(
-        *(x.transpose(1, 2) for x in (q, k, v)), FullMask(length), lengths, lengths
-    )
-    return y.transpose(1, 2)
-
-
-@cache
-def _authors_linear(width: int) -> nn.Module:
-    from fast_transformers.attention.linear_attention import LinearAttention
-
-    return LinearAttention(width)
-
-
 AUTHORS = "linear, authors"
-ATTENTIONS: dict[str, Attention] = {
-    "softmax": softmax,
-    "softmax, unfused": unfused_softmax,
-    AUTHORS: authors_linear,
-    "linear": linear,
-}
+NAMES = ("softmax", "softmax, unfused", AUTHORS, "linear")
 
 
 def run(results: Results, quick: bool) -> None:
@@ -79,7 +38,7 @@ def run(results: Results, quick: bool) -> None:
     cases = [(wide, timed), *((NARROW, length) for length in lengths)]
     with Isolated() as isolated:
         for width, length in cases:
-            for name in ATTENTIONS:
+            for name in NAMES:
                 if name != AUTHORS or missing_library() is None:
                     call = partial(isolated.measure, partial(prepare, name, width), length, seconds)
                     results.measure(_key(name, width, length), call)
@@ -89,10 +48,11 @@ def prepare(name: str, width: int, length: int) -> Callable[[], object]:
     """Return a call of forward on one sequence [1, 1, N, width]."""
     generator = torch.Generator().manual_seed(length)
     q, k, v = (torch.randn(1, 1, length, width, generator=generator) for _ in range(3))
+    attend = attention(name, causal=False)
 
     def call() -> torch.Tensor:
         with torch.no_grad():
-            return ATTENTIONS[name](q, k, v)
+            return attend(q, k, v)
 
     return call
 
@@ -101,12 +61,12 @@ def section(results: Results) -> str:
     """Return the section of the page: the post's speed-up, its two memory figures, and both over N."""
     if not results.points:
         return "Not run.\n"
-    over_n = {name: _over_n(results, name) for name in ATTENTIONS}
+    over_n = {name: _over_n(results, name) for name in NAMES}
     seconds, peaks = (
         {name: {n: point[field] for n, point in points.items() if field in point} for name, points in over_n.items()}
         for field in ("step_seconds", "peak_bytes")
     )
-    slopes = [[name, number(slope(seconds[name])), number(slope(peaks[name]))] for name in ATTENTIONS]
+    slopes = [[name, number(slope(seconds[name])), number(slope(peaks[name]))] for name in NAMES]
     parts = [
         "Non-causal attention, forward alone, one head, float32. The post measured on a V100.\n",
         _speed_up(results),
@@ -122,7 +82,7 @@ def section(results: Results) -> str:
 
 def _speed_up(results: Results) -> str:
     width, length = (QUICK_WIDE, QUICK_TIMED) if results.quick else (WIDE, TIMED)
-    points = {name: results.get(_key(name, width, length)) or {} for name in ATTENTIONS}
+    points = {name: results.get(_key(name, width, length)) or {} for name in NAMES}
     ours = points["linear"].get("step_seconds")
     rows = []
     for name, point in points.items():

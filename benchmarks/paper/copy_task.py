@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.paper.attentions import attention, unavailable
-from benchmarks.paper.encoder import Attention, Encoder, Sizes, reset, without_mask
+from benchmarks.paper.attentions import Attention, attention, unavailable
+from benchmarks.paper.encoder import Encoder, Sizes, reset
 from benchmarks.paper.markdown import number, plot, table
 from benchmarks.paper.results import Results
 
@@ -116,7 +116,7 @@ def run(results: Results, quick: bool) -> None:
     names = [name for name in ATTENTIONS if unavailable(name) is None]
     for seed in SEEDS:
         for name in names:
-            attend = without_mask(attention(name, CHUNK))
+            attend = attention(name, CHUNK)
             results.measure(f"{name}/{seed}", lambda attend=attend, seed=seed: train(task, attend, seed))
 
 

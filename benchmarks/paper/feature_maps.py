@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from benchmarks.paper import copy_task
-from benchmarks.paper.attentions import AttentionTransformer
-from benchmarks.paper.encoder import linear_of, without_mask
+from benchmarks.paper.attentions import AttentionTransformer, linear_of
 from benchmarks.paper.equal_work import CONFIG, QUICK_CONFIG, recipe, tested
 from benchmarks.paper.maps import MAPS, features
 from benchmarks.paper.markdown import number, plot, table
@@ -37,7 +36,7 @@ def run(results: Results, quick: bool) -> None:
     """Train with each map on both tasks; without MNIST on the first alone."""
     task = copy_task.QUICK if quick else COPY
     for name, phi in MAPS.items():
-        attend = without_mask(linear_of(phi))
+        attend = linear_of(phi)
         results.measure(f"copy/{name}", lambda attend=attend: copy_task.train(task, attend, SEED))
     try:
         train, test = (datasets.load("mnist", results.data / "mnist", split) for split in ("train", "test"))
