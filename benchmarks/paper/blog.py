@@ -10,14 +10,12 @@ from functools import partial
 
 import torch
 
-from benchmarks.paper.attentions import attention
+from benchmarks.paper.attentions import attention, unavailable
 from benchmarks.paper.isolated import Isolated
-from benchmarks.paper.markdown import number, plot, table
+from benchmarks.paper.markdown import number, table
 from benchmarks.paper.results import Point, Results
-from benchmarks.paper.scaling import slope
-from scanline.model.bench.baselines import missing_library
+from benchmarks.paper.scaling import not_measured, plot_over_n, slope, values
 
-NAME = "blog"
 WIDE, NARROW = 1024, 64  # width of the head, for time and for memory
 TIMED = 4000  # positions
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 24576)  # with the post's 4,096 and 4,096 x 6
@@ -25,10 +23,7 @@ QUICK_WIDE, QUICK_TIMED, QUICK_LENGTHS = 64, 200, (128, 256)
 SECONDS, QUICK_SECONDS = 1.0, 0.05
 CLAIMED_SPEED_UP = 5.57 / 2.24  # V100, N = 4,000, width 1,024
 CLAIMED_MB = {4096: {"softmax, unfused": 132, "linear": 12}, 24576: {"softmax, unfused": 4096, "linear": 72}}
-
-
-AUTHORS = "linear, authors"
-NAMES = ("softmax", "softmax, unfused", AUTHORS, "linear")
+NAMES = ("softmax", "softmax, unfused", "linear, authors", "linear")
 
 
 def run(results: Results, quick: bool) -> None:
@@ -39,7 +34,7 @@ def run(results: Results, quick: bool) -> None:
     with Isolated() as isolated:
         for width, length in cases:
             for name in NAMES:
-                if name != AUTHORS or missing_library() is None:
+                if unavailable(name) is None:
                     call = partial(isolated.measure, partial(prepare, name, width), length, seconds)
                     results.measure(_key(name, width, length), call)
 
@@ -62,22 +57,17 @@ def section(results: Results) -> str:
     if not results.points:
         return "Not run.\n"
     over_n = {name: _over_n(results, name) for name in NAMES}
-    seconds, peaks = (
-        {name: {n: point[field] for n, point in points.items() if field in point} for name, points in over_n.items()}
-        for field in ("step_seconds", "peak_bytes")
-    )
+    seconds, peaks = (values(over_n, field) for field in ("step_seconds", "peak_bytes"))
     slopes = [[name, number(slope(seconds[name])), number(slope(peaks[name]))] for name in NAMES]
     parts = [
         "Non-causal attention, forward alone, one head, float32. The post measured on a V100.\n",
         _speed_up(results),
         _memory(over_n),
         table(["attention", "time ~ N^p", "memory ~ N^p"], slopes),
-        plot(results, "blog-time", "Time of forward, non-causal", _curves(seconds, 1e3), "N", "ms"),
-        plot(results, "blog-memory", "Peak memory of forward, non-causal", _curves(peaks, 1e-6), "N", "MB"),
+        plot_over_n(results, "blog-time", "Time of forward, non-causal", seconds, 1e3, "ms"),
+        plot_over_n(results, "blog-memory", "Peak memory of forward, non-causal", peaks, 1e-6, "MB"),
     ]
-    if reason := missing_library():
-        parts.append(f"{AUTHORS}: not measured, {reason}.\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *not_measured(NAMES)])
 
 
 def _speed_up(results: Results) -> str:
@@ -113,7 +103,3 @@ def _over_n(results: Results, name: str) -> dict[int, Point]:
     lengths = QUICK_LENGTHS if results.quick else LENGTHS
     found = {length: results.get(_key(name, NARROW, length)) for length in lengths}
     return {length: point for length, point in found.items() if point is not None}
-
-
-def _curves(values: dict[str, dict[int, float]], unit: float) -> dict[str, list[list[tuple[float, float]]]]:
-    return {name: [[(n, unit * value) for n, value in points.items()]] for name, points in values.items() if points}
