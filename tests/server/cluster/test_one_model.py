@@ -1,8 +1,6 @@
 """A request on a cluster is painted by one model, also where replicas have different ones."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +12,7 @@ from scanline.model.tasks.offline import paint
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool, Route
 from tests.support import small_models
-from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
-from tests.support.engine.jobs import PaintJob
+from tests.support.cluster.local_replicas import local_pool, replica_of
 from tests.support.tiny import GREY
 
 
@@ -32,15 +29,6 @@ def no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(over_ray, "RETRY_PAUSES", (0.0, 0.01, 0.01, 0.05))
 
 
-@asynccontextmanager
-async def two_models(one: Path, other: Path) -> AsyncIterator[tuple[LocalReplicas, ReplicaPool]]:
-    """A pool over one replica of each model."""
-    async with AsyncExitStack() as stack:
-        replicas = [await stack.enter_async_context(replica_of(directory)) for directory in (one, other)]
-        handle = LocalReplicas(*replicas)
-        yield handle, await stack.enter_async_context(pool_of(handle, one))
-
-
 def expected(directory: Path, n: int) -> np.ndarray:
     return paint(load_model(directory), n, seed=7, temperature=1.0).images.reshape(n, -1)
 
@@ -51,7 +39,7 @@ def generate(pool: ReplicaPool, n: int, client: str = "") -> PaintJob:
 
 def test_all_images_of_a_request_come_from_one_model(grey_directory: Path, other_directory: Path) -> None:
     async def run() -> tuple[np.ndarray, set[str]]:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             with pool.run(generate(pool, 40)) as job:
                 await job.wait()
             assert {len(command.indices) for command, _ in handle.sent} >= {16}
@@ -67,7 +55,7 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
     grey_directory: Path, other_directory: Path
 ) -> None:
     async def run() -> np.ndarray:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             digests = [replica.engine.ready.digest for replica in handle.replicas if replica.engine.ready]
             claims = iter([digests[0], digests[1]])
 
@@ -90,8 +78,8 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
 def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_painted(
     grey_directory: Path, other_directory: Path
 ) -> None:
-    async def run() -> tuple[PaintJob, PaintJob]:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+    async def run() -> tuple[Job, Job]:
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             old, new = handle.replicas
             handle.route = lambda command: new if handle.sent else old  # the first shard is painted by the old model
             with pool.run(generate(pool, 40)) as begun:
@@ -114,7 +102,7 @@ def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
     grey_directory: Path, other_directory: Path
 ) -> None:
     async def run() -> np.ndarray:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             new = handle.replicas[1]
             handle.route = lambda _: new
 

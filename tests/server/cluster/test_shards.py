@@ -32,7 +32,7 @@ from scanline.server.engine.remote.over_ray import MIN_SHARD, ReplicaPool
 from scanline.server.engine.remote.relay_job import RelayJob
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import small_models
-from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.cluster.local_replicas import LocalReplicas, local_pool
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.engine.jobs import PaintJob, ScoreJob
 from tests.support.shapes import SHAPES
@@ -145,19 +145,17 @@ def test_statistics_of_engines_are_added() -> None:
 
 def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory: Path) -> None:
     async def run() -> list[Request]:
-        async with replica_of(grey_directory) as replica:
-            handle = LocalReplicas(replica)
-            async with pool_of(handle, grey_directory) as pool:
-                large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
-                small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))
-                score = ScoreJob(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"))
-                with pool.run(large), pool.run(small), pool.run(score):
-                    await asyncio.gather(small.wait(), score.wait())
-                    assert large.images_left > 4_500
-                    shards = pool.sharded[large.id].shards
-                await asyncio.wait(set(shards))
-                await asyncio.sleep(0)  # their callbacks
-                assert (pool.outstanding, pool.queue.outstanding, pool.sharded) == (0, Counter(), {})
+        async with local_pool(grey_directory) as (handle, pool):
+            large = Job(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"), GREY.bytes)
+            small = Job(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"), GREY.bytes)
+            score = Job(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"), GREY.bytes)
+            with pool.run(large), pool.run(small), pool.run(score):
+                await asyncio.gather(small.wait(), score.wait())
+                assert large.images_left > 4_500
+                shards = pool.sharded[large.id].shards
+            await asyncio.wait(set(shards))
+            await asyncio.sleep(0)  # their callbacks
+            assert (pool.outstanding, pool.queue.outstanding, pool.sharded) == (0, Counter(), {})
             return [command for command, _ in handle.sent]
 
     sent = asyncio.run(run())
