@@ -43,7 +43,7 @@ def test_a_folder_is_painted_and_completed(address: str, tmp_path: Path) -> None
 
 
 def test_a_model_that_is_not_served_is_refused(address: str, tmp_path: Path) -> None:
-    guided = sample(address, tmp_path / "out", "-n", 3, "--guidance", 2)
+    guided = sample(address, tmp_path / "guided", "-n", 3, "--guidance", 2)
     assert (guided.status, guided.err) == (2, "scanline: guidance needs a class, or a prompt that names one.\n")
     ran = sample(address, tmp_path / "out", "--model", "cifar10-small")
     assert ran.status == 2

@@ -84,14 +84,6 @@ def test_particles_take_room_once_they_are_known() -> None:
     assert (admission.total, admission.clients) == (QueueUsage(), {})
 
 
-def test_a_guided_image_takes_the_room_of_two() -> None:
-    admission = AdmissionControl(LIMITS)  # a client may have 8 of 16
-    reservation = admission.reserve(5, "first", SLOTS)
-    with pytest.raises(QueueFullError, match="10 images, each guided image counted as two, and one client may have 8"):
-        reservation.extend(5, "each guided image counted as two")
-    assert admission.clients == {"first": QueueUsage(1, 5, 0)}
-
-
 def test_a_request_is_not_behind_itself_where_its_particles_are_counted() -> None:
     admission = measured(2.0, request_timeout=30)
     admission.reserve(1, "second", SLOTS).extend(19)  # as with 20 images from the start
