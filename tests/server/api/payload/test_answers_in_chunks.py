@@ -1,7 +1,6 @@
 """Large answers are made while they are sent, no faster than they are read; their size is bounded."""
 
 import asyncio
-import io
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -20,7 +19,6 @@ from scanline.model.tasks.score import Scores
 from scanline.server.api.payload.answers import (
     JSON,
     MAX_PER_PIXEL_BYTES,
-    NPY,
     PART_BYTES,
     WorkingResponse,
     check_per_pixel,
@@ -74,13 +72,6 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
     assert [one.bits_per_dim for one in parsed.data] == [one if np.isfinite(one) else None for one in bits]
     if bits:
         np.testing.assert_array_equal(painted(json.loads(found)), images)
-
-
-@pytest.mark.parametrize("count", [0, 1, 300])
-def test_an_array_in_pieces_is_the_file_that_numpy_writes(count: int) -> None:
-    images, file = noise(count, 5, 4, 3), io.BytesIO()
-    np.save(file, images)
-    assert whole(painted_chunks(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY, OUTPUT)) == file.getvalue()
 
 
 @given(count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300]))
