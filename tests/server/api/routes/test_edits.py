@@ -52,6 +52,12 @@ def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
     # a mask overrides the alpha of the image, and may itself use its alpha
     assert edit(client, image=alpha(IMAGE, HOLE[::-1]), mask=MASKED["mask"])["data"] == expected
     assert edit(client, image=FILE, mask=alpha(noise(7, 5, 3, seed=1), HOLE))["data"] == expected
+    # each of several images has its own
+    rows = np.where(np.arange(35).reshape(7, 5) < 15, 255, 0).astype(np.uint8)
+    several = edit(client, image=[alpha(IMAGE, HOLE), alpha(IMAGE, rows)])
+    assert several["data"][0] == expected[0]
+    assert several["data"][1]["effective_particles"] == 1.0 < expected[0]["effective_particles"]
+    np.testing.assert_array_equal(painted(several)[1][rows == 255], IMAGE[rows == 255])
 
 
 def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_and_painted_bytes(
