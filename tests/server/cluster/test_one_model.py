@@ -13,6 +13,7 @@ from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool, Route
 from tests.support import small_models
 from tests.support.cluster.local_replicas import local_pool, replica_of
+from tests.support.engine.jobs import PaintJob
 from tests.support.tiny import GREY
 
 
@@ -78,7 +79,7 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
 def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_painted(
     grey_directory: Path, other_directory: Path
 ) -> None:
-    async def run() -> tuple[Job, Job]:
+    async def run() -> tuple[PaintJob, PaintJob]:
         async with local_pool(grey_directory, other_directory) as (handle, pool):
             old, new = handle.replicas
             handle.route = lambda command: new if handle.sent else old  # the first shard is painted by the old model

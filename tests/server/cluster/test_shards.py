@@ -146,9 +146,9 @@ def test_statistics_of_engines_are_added() -> None:
 def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory: Path) -> None:
     async def run() -> list[Request]:
         async with local_pool(grey_directory) as (handle, pool):
-            large = Job(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"), GREY.bytes)
-            small = Job(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"), GREY.bytes)
-            score = Job(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"), GREY.bytes)
+            large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
+            small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))
+            score = ScoreJob(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"))
             with pool.run(large), pool.run(small), pool.run(score):
                 await asyncio.gather(small.wait(), score.wait())
                 assert large.images_left > 4_500

@@ -16,7 +16,7 @@ from scanline.server.cluster import replica as replica_module
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import ReplicaPool, Route
 from tests.support.cluster.local_replicas import LocalReplica, local_pool
-from tests.support.tiny import GREY
+from tests.support.engine.jobs import PaintJob
 from tests.support.waiting import PATIENCE
 
 N = 40
@@ -86,7 +86,7 @@ def test_a_replica_that_waits_for_its_engine_gives_signs(grey_directory: Path, m
                 finally:
                     os.kill(engine, signal.SIGCONT)
                 await job.wait()
-            return job.images, len(handle.sent)
+            return job.task.images, len(handle.sent)
 
     images, shards = asyncio.run(asyncio.wait_for(run(), PATIENCE))
     np.testing.assert_array_equal(images, expected(grey_directory))

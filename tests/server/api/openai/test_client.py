@@ -11,7 +11,7 @@ import pytest
 
 from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.server.json_requests import FILES, HOLE, IMAGE
 from tests.support.server.openai_clients import async_official, pictures
 from tests.support.server.openai_clients import official as connect

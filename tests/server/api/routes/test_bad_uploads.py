@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header, pixels
+from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header, of_scans, pixels
 from tests.support.server.json_requests import CLASSIFICATIONS, EDITS, IMAGE, LIKELIHOODS
 
 FILE = encode(IMAGE)

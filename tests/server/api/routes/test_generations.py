@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.pictures import decode, painted
 from tests.support.server.json_requests import GENERATIONS, post
 

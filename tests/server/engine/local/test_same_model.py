@@ -14,12 +14,13 @@ from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Pixels
-from scanline.model.sampling.offline import paint
-from scanline.server.engine.job import EngineFailedError, Job
+from scanline.model.tasks.offline import paint
+from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import small_models
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
+from tests.support.engine.jobs import PaintJob
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
@@ -58,7 +59,7 @@ def test_files_that_change_change_no_image_and_no_request_to_come(
 ) -> None:
     """The engine is killed when the first bytes of a job are here, after its model directory was changed."""
 
-    async def painted() -> tuple[Job, Job, RecordingClient]:
+    async def painted() -> tuple[PaintJob, PaintJob, RecordingClient]:
         engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
         with engine.paint(IMAGES, seed=1, stream=True) as first:
             await engine.wait_for(Pixels)
