@@ -83,15 +83,15 @@ def painted_alone(painter: Painter, images: dict[str, Image]) -> dict[str, Finis
         batch = _Batch(generator)
         batch.start(name, image, list(range(len(image))), _prefixes(generator, image))
         while not batch.finished:
-            batch.advance(painter.model.config.steps)
+            batch.advance([name], painter.model.config.steps)
         result |= batch.finished
         generator.close()
     return result
 
 
 def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Finished]:
-    """Paint images among others, which arrive at any time and of which some leave before their end; prefixes are read
-    together, and a slot that is free holds numbers that no image may read."""
+    """Paint images among others, which arrive and pause at any time and of which some leave before their end; prefixes are
+    read together, and a slot that is free holds numbers that no image may read."""
     rng, batch = np.random.default_rng(generator.slots), _Batch(generator)
     batch.poison(range(generator.slots))
     prefixes = iter(_prefixes(generator, [spec for image in images.values() for spec in image]))
@@ -108,7 +108,7 @@ def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Fini
             name = queue.pop()
             slots, free = free[: len(everything[name])], free[len(everything[name]) :]
             batch.start(name, everything[name], slots, held.get(name, [None]))
-        batch.advance(int(rng.integers(1, 9)))
+        batch.advance([name for name in batch.slots if rng.random() < 0.9], int(rng.integers(1, 9)))
         for name in [name for name in batch.slots if name in others and rng.random() < 0.1]:
             generator.clear(batch.slots[name])
             batch.leave(name)
@@ -151,14 +151,15 @@ class _Batch:
             assert image[0].mask is not None
             self.checks[name] = [*checks(image[0].mask, self.generator.config), self.length]
 
-    def advance(self, steps: int) -> None:
-        """Paint up to so many steps, none beyond a check; end the images that are done."""
+    def advance(self, names: list[str], steps: int) -> None:
+        """Paint up to so many steps of some images, none beyond a check; end those that are done."""
         at = self.generator.positions()
-        left = [due[0] - int(at[self.slots[name][0]]) for name, due in self.checks.items() if due]
-        self.generator.advance(min([steps, *(each // self.generator.config.step_bytes for each in left)]))
+        left = [self.checks[name][0] - int(at[self.slots[name][0]]) for name in names if self.checks[name]]
+        stepped = np.array(sorted(slot for name in names for slot in self.slots[name]), np.int64)
+        self.generator.start(stepped, min([steps, *(each // self.generator.config.step_bytes for each in left)])).wait()
         at = self.generator.positions()
-        for name, slots in [*self.slots.items()]:
-            position = int(at[slots[0]])
+        for name in names:
+            slots, position = self.slots[name], int(at[self.slots[name][0]])
             if self.checks[name] and self.checks[name][0] == position:
                 group = Groups(np.array([slots]), np.array([self.checks[name].pop(0)]))
                 (self.generator.choose if position == self.length else self.generator.resample)(group)
