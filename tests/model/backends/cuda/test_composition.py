@@ -16,7 +16,7 @@ from tests.support.engine.batch_composition import PARTICLES, Painter, in_a_batc
 from tests.support.sweeps import and_slow
 
 SIZES = {"height": 2, "width": 2, "layers": 1}  # the interpreter takes its time
-SOME = ["of a class", "known prefix, of a class", "guided, known prefix", "particles", "code"]  # in the interpreter
+SOME = ["of a class", "known prefix, of a class", "guided", "particles", "code"]  # in the interpreter
 NEVER = 10**9  # programs from which on tiles are wide
 
 
@@ -30,11 +30,11 @@ class Run:
 
 
 def options(*sizes: int, steps: int = 1, branches: int = 1) -> CudaOptions:
-    return CudaOptions(sizes, branches, 3, steps, few=4, reads=2, read_rows=8)
+    return CudaOptions(sizes, branches, 3, steps, few=2, reads=2, read_rows=8)
 
 
 ALONE = Run(0, options(1, 2, PARTICLES + 1), NEVER)
-CROWDS = [Run(10, options(2, 12, steps=2, branches=2), 1), Run(7, options(4, steps=2), NEVER)]
+CROWDS = [Run(11, options(2, 4, steps=2, branches=2), 1), Run(7, options(4, steps=2), NEVER)]
 CROWDS += [Run(PARTICLES, options(2, 8), 1), *(Run(slots, CudaOptions(), 1) for slots in (70, 5000) if ON_GPU)]
 CASES = and_slow(
     [("strokes", CROWDS if ON_GPU else CROWDS[:1])], ("strokes", CROWDS), ("plain", CROWDS), ("post", CROWDS)
