@@ -41,21 +41,25 @@ SIZES = {
 def read(
     config: ModelConfig, isa: str, precision: str = "exact", threads: int = 2, count: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
-    """Bits, parameters and final state of some images."""
+    """Bits, parameters and final state of some images, which have labels where the model has classes."""
     backend = CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa)
     state = State.zeros(config, count)
     images = torch.from_numpy(small_models.images(config, count))
-    found, parameters = backend.read_parameters(images, state, config.bytes)
+    found, parameters = backend.read_parameters(images, state, config.bytes, labels_of(config, count))
     backend.close()
     return found, parameters, state
+
+
+def labels_of(config: ModelConfig, count: int) -> torch.Tensor:
+    return (torch.arange(count) + 2) % (len(config.classes) + 1)
 
 
 def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     """What `read` returns, by the parallel view."""
     model, images = small_models.model(config), torch.from_numpy(small_models.images(config, 3))
-    state = State.zeros(config, 3)
-    parameters = model.parallel(images, state)
-    return bits(model, images)[:, config.first :], parameters, state
+    state, labels = State.zeros(config, 3), labels_of(config, 3)
+    parameters = model.parallel(images, state, labels=labels)
+    return bits(model, images, labels)[:, config.first :], parameters, state
 
 
 def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
@@ -63,7 +67,7 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
     for (variant, options), (size, sizes) in product(small_models.VARIANTS.items(), SIZES.items()):
         if size != "odd" and variant not in small_models.CORE:
             continue
-        config = small_models.config(**{**options, **sizes})
+        config = small_models.config(**{**options, **sizes, **small_models.CLASSES})
         expected_bits, expected_parameters, expected_state = reference(config)
         found_bits, parameters, state = read(config, ISAS[0])
         assert_close(f"parameters, {variant}, {size}", expected_parameters, parameters)

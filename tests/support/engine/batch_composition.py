@@ -90,8 +90,8 @@ def painted_alone(painter: Painter, images: dict[str, Image]) -> dict[str, Finis
 
 
 def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Finished]:
-    """Paint images among others, which arrive and pause at any time and of which some leave before their end; prefixes are
-    read together, and a slot that is free holds numbers that no image may read."""
+    """Paint images among others; all arrive and pause at any time, and some of the others leave before their end.
+    Prefixes are read together, and a slot that is free holds numbers that no image may read."""
     rng, batch = np.random.default_rng(generator.slots), _Batch(generator)
     batch.poison(range(generator.slots))
     prefixes = iter(_prefixes(generator, [spec for image in images.values() for spec in image]))
