@@ -38,7 +38,9 @@ def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
         assert (spec.seed, spec.index, spec.label, spec.particles, spec.prefix) == (5, 1, 2, 3, 1)
         assert spec.known is not None
         np.testing.assert_array_equal(spec.known, [10] * 4)
-    assert (request.image(3).particles, request.image(3).label) == (1, 2)
+    last = request.image(3)
+    assert (last.particles, last.label, last.known is not None and last.known.tolist()) == (1, 2, [11] * 4)
+    assert request.shard((3,)).image(3).prefix == last.prefix == 2
 
 
 def test_shards_keep_labels_and_particles() -> None:
