@@ -80,10 +80,12 @@ def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles
     np.testing.assert_array_equal(found.effective_particles, expected.effective_particles)  # type: ignore[arg-type]
     assert (found.array[:, HOLE] == picture[HOLE]).all()
     steps = [*model.stream(3, image=picture, mask=HOLE, seed=7, **given)]
+    assert len(steps) > 1
     np.testing.assert_array_equal(steps[-1].array, found.array)
     for step in steps:
         for image, whole, painted in zip(step.array, found.array, step.painted, strict=True):
             np.testing.assert_array_equal(image.reshape(-1)[:painted], whole.reshape(-1)[:painted])
+            assert not image.reshape(-1)[painted:].any()
 
 
 def test_where_nothing_known_follows_the_evidence_is_exact(model: "scanline.Model", picture: np.ndarray) -> None:

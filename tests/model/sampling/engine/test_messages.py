@@ -32,7 +32,8 @@ def test_images_without_known_bytes_have_one_particle() -> None:
 def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
     request = completion("1001", "1100", images=4, particles=3)
     assert [request.particles_of(index) for index in range(4)] == [3, 3, 1, 1]
-    assert (request.slots, request.shard((0, 3)).slots, GenerateRequest(0, 3, 5, label=1, guidance=2.0).slots) == (8, 4, 6)
+    assert (request.slots, request.shard((0, 3)).slots) == (8, 4)
+    assert GenerateRequest(0, 3, 5, label=1, guidance=2.0).slots == 6
     specs = [request.image(1, particle) for particle in range(3)]
     assert [spec.particle for spec in specs] == [0, 1, 2]
     for spec in specs:
