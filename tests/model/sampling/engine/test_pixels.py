@@ -8,7 +8,7 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import GenerateRequest, ImageSpec, Pixels, StateSnapshot
+from scanline.model.sampling.messages import Finished, GenerateRequest, ImageSpec, Pixels, StateSnapshot
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 
@@ -44,9 +44,12 @@ def test_streams_get_whole_pixels(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("mask", MASKS)
-def test_known_bytes_are_prefilled_as_far_as_they_are_whole_pixels(engine: Engine, mask: str) -> None:
+def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(engine: Engine, mask: str) -> None:
     where, prefilled = MASKS[mask]
-    run_until_idle(engine, GenerateRequest(0, 6, 5, known=(KNOWN[0].tobytes(),), masks=(where.tobytes(),)))
+    request = GenerateRequest(0, 6, 5, known=(KNOWN[0].tobytes(),), masks=(where.tobytes(),))
+    for event in run_until_idle(engine, request):
+        assert isinstance(event, Finished)
+        np.testing.assert_array_equal(np.frombuffer(event.image, np.uint8)[where], KNOWN[0][where])
     stats = engine.stats()
     assert stats.known_bytes == 6 * prefilled
     assert stats.painted_bytes == 6 * (LENGTH - prefilled)
