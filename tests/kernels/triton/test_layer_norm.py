@@ -1,0 +1,18 @@
+"""LayerNorm in Triton against torch's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.support.kernels.gpu import there  # isort: skip
+
+from scanline.kernels.triton.layer_norm import layer_norm
+from tests.support.close import assert_close
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 20), (9, 33), (4, 256)])
+def test_agrees_with_torch(sizes: tuple[int, int]) -> None:
+    x, weight, bias = there(torch.randn(sizes) * 3 + 10, torch.randn(sizes[1]), torch.randn(sizes[1]))
+    expected = F.layer_norm(x.double(), sizes[1:], weight.double(), bias.double())
+    layer_norm(x, weight, bias)
+    assert_close("x", expected, x)
