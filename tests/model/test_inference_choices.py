@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scanline
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.sentences import assert_says
 

@@ -20,7 +20,6 @@ from scanline.model.evaluation.likelihood import bits
 from scanline.model.precision import PRECISIONS
 from scanline.model.sampling.generator import Generator
 from scanline.model.state import State
-from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 

@@ -11,7 +11,7 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.engine.engine_ticks import run_until_idle
 
 KNOWN = np.random.default_rng(0).integers(0, 256, (2, 35), np.uint8)
