@@ -1,16 +1,21 @@
-"""deploy/alerts.yml: each rule fires where it should and only there, and uses error codes that the server has."""
+"""deploy/alerts.yml and the dashboard: rules fire where they should, and use what the server exports."""
 
 import ast
 import inspect
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import ApiError
+from scanline.server.models.registry import served_models
+from scanline.server.process.app import build
+from scanline.server.settings import Settings
 
 ERRORS = {"ApiError": ApiError, "InvalidInput": InvalidInput}
 # 503 of a server that is loading, draining or full, and 501 of one without an extra
@@ -19,18 +24,12 @@ NOT_ALERTED |= {"too_much_arriving", "too_much_unread"}  # clients cause these, 
 ROOT = Path(__file__).parents[2]
 ALERTS = (ROOT / "deploy/alerts.yml").read_text()
 
-with_promtool = pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is in Debian's package prometheus")
 
-
-def promtool(*arguments: str | Path) -> None:
-    result = subprocess.run(["promtool", *arguments], capture_output=True, text=True)
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is in Debian's package prometheus")
+@pytest.mark.parametrize("command", ["check config deploy/prometheus.yml", "test rules tests/deploy/alerts.yaml"])
+def test_prometheus_accepts_its_configuration_and_the_tests_of_the_rules_pass(command: str) -> None:
+    result = subprocess.run(["promtool", *command.split()], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
-
-
-@with_promtool
-def test_prometheus_accepts_its_configuration_and_the_tests_of_the_rules_pass() -> None:
-    promtool("check", "config", ROOT / "deploy/prometheus.yml")
-    promtool("test", "rules", ROOT / "tests/deploy/alerts.yaml")
 
 
 def test_each_alert_is_tested() -> None:
@@ -63,3 +62,21 @@ def test_every_server_error_is_alerted() -> None:
     assert expected
     for codes in re.findall(r'code=~"([\w|]+)"', ALERTS):
         assert set(codes.split("|")) == expected
+
+
+@pytest.mark.parametrize("name", ["grafana/scanline.json", "alerts.yml"])
+def test_queries_use_metrics_that_the_server_exports(grey_directory: Path, name: str) -> None:
+    settings = Settings(models=(str(grey_directory),))
+    metrics = TestClient(build(settings, served_models(settings))).get("/metrics").text
+    kinds = dict(re.findall(r"^# TYPE (scanline_\w+) (\w+)", metrics, re.MULTILINE))
+    known = {f"{metric}_bucket" if kind == "histogram" else metric for metric, kind in kinds.items()}
+    used = set(re.findall(r"scanline_\w+", (ROOT / "deploy" / name).read_text()))
+    assert used
+    assert used <= known
+
+
+def test_panels_do_not_overlap() -> None:
+    panels = json.loads((ROOT / "deploy/grafana/scanline.json").read_text())["panels"]
+    places = [panel["gridPos"] for panel in panels]
+    cells = [(p["x"] + x, p["y"] + y) for p in places for x in range(p["w"]) for y in range(p["h"])]
+    assert len(cells) == len(set(cells)) > 0
