@@ -29,8 +29,12 @@ def dockerfile(pattern: str) -> list[Any]:
     return re.findall(pattern, manifests.DOCKERFILE, re.MULTILINE)
 
 
+def selectors(service: dict[str, Any], *others: dict[str, Any]) -> list[dict[str, str]]:
+    return [service["spec"]["selector"], *(other["spec"]["selector"]["matchLabels"] for other in others)]
+
+
 PROJECT = tomllib.loads((manifests.ROOT / "pyproject.toml").read_text())["project"]
-DEFAULTS, SETTINGS = Settings(models=("a",)), cluster_settings(SERVE["applications"][0]["args"])
+SETTINGS = cluster_settings(SERVE["applications"][0]["args"])
 (PROMETHEUS,), (KUSTOMIZATION,) = map(manifests.documents, ("prometheus.yml", "kubernetes/ray/kustomization.yaml"))
 (SERVICE,), (BUDGET,) = (manifests.documents(f"kubernetes/cpu/{name}.yaml") for name in ("service", "budget"))
 PODS = {name: workload["template"]["spec"] for name, workload in manifests.WORKLOADS.items()}
@@ -81,15 +85,9 @@ SAME: dict[str, tuple[Any, Any]] = {
         re.findall(r"listen (\d+);", NGINX_CONF),
         [str(port["containerPort"]) for port in CONTAINERS["proxy"]["ports"]],
     ),
-    "selectors of the server": (
-        [SERVICE["spec"]["selector"], *(one["spec"]["selector"]["matchLabels"] for one in (CPU, BUDGET))],
-        [LABELS["cpu"]] * 3,
-    ),
+    "selectors of the server": (selectors(SERVICE, CPU, BUDGET), [LABELS["cpu"]] * 3),
     "selectors of the proxy": (
-        [
-            manifests.PROXY_SERVICE["spec"]["selector"],
-            *(one["spec"]["selector"]["matchLabels"] for one in (PROXY, manifests.PROXY_BUDGET)),
-        ],
+        selectors(manifests.PROXY_SERVICE, PROXY, manifests.PROXY_BUDGET),
         [LABELS["proxy"]] * 3,
     ),
     "configuration of Serve": (manifests.documents("serve.yaml"), [SERVE]),
@@ -128,14 +126,26 @@ def stop_seconds(name: str) -> int:
     return int(CONTAINERS[name]["lifecycle"]["preStop"]["sleep"]["seconds"])
 
 
-EXIT_SECONDS = DEFAULTS.drain_seconds + ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
+def default(name: str) -> float:
+    return float(Settings.model_fields[name].default)
+
+
+VARIABLES = {variable["name"]: variable.get("value") for variable in CONTAINERS["cpu"]["env"]}
+AFTER_DRAIN = ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
+POD_EXIT_SECONDS = float(VARIABLES.get("SCANLINE_DRAIN_SECONDS", default("drain_seconds"))) + AFTER_DRAIN
 SHUTDOWN_SECONDS = numbers(nginx("worker_shutdown_timeout"))[0]
 RAY_CPUS = int(WORKERS["rayStartParams"]["num-cpus"])
 INGRESS_CPUS = SETTINGS.ingress_replicas * SETTINGS.ingress_cpus
 (LEAST_RAY,) = re.findall(r"ray\[serve\]>=([\d.]+)", str(PROJECT["optional-dependencies"]["cluster"]))
 ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
-    "exit, Compose's patience": (EXIT_SECONDS, numbers(COMPOSE["scanline"]["stop_grace_period"])[0]),
-    "exit, Kubernetes' patience": (stop_seconds("cpu") + EXIT_SECONDS, PODS["cpu"]["terminationGracePeriodSeconds"]),
+    "exit, Compose's patience": (
+        default("drain_seconds") + AFTER_DRAIN,
+        numbers(COMPOSE["scanline"]["stop_grace_period"])[0],
+    ),
+    "exit, Kubernetes' patience": (
+        stop_seconds("cpu") + POD_EXIT_SECONDS,
+        PODS["cpu"]["terminationGracePeriodSeconds"],
+    ),
     "exit of nginx, Kubernetes' patience": (
         stop_seconds("proxy") + SHUTDOWN_SECONDS,
         PODS["proxy"]["terminationGracePeriodSeconds"],
@@ -145,7 +155,7 @@ ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
         SETTINGS.drain_seconds,
         RAY["spec"]["rayClusterDeletionDelaySeconds"],
     ),
-    "loading of a model, deadline of a rollout": (DEFAULTS.load_timeout, CPU["spec"]["progressDeadlineSeconds"]),
+    "loading of a model, deadline of a rollout": (default("load_timeout"), CPU["spec"]["progressDeadlineSeconds"]),
     "time limit of the API, of Serve": (SETTINGS.request_timeout, SERVE["http_options"]["request_timeout_s"]),
     # nginx, whose default is 60 seconds, would else send a request into a connection that Serve just closes
     "idle seconds of nginx, of Serve": (60, SERVE["http_options"]["keep_alive_timeout_s"]),
