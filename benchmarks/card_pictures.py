@@ -20,7 +20,7 @@ from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.saving import save_classes, save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_requests
+from scanline.model.tasks.offline import paint_requests
 
 SEED, GUIDANCE = 7, 2.0
 SAMPLES, OF_EACH_CLASS = 64, 10

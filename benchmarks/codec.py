@@ -28,14 +28,14 @@ from rich.table import Table
 
 from scanline.model import datasets, zoo
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.code_file import CodeFile, read
 from scanline.model.images.file_sizes import LOSSLESS, file_size
+from scanline.model.inference import Model
 from scanline.model.machine import print_json
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.coding import compress, decompress
+from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest, Scored, ScoreRequest
-from scanline.model.sampling.offline import loaded_engine, paint_request, run
+from scanline.model.tasks.offline import loaded_engine, paint_request, run
 
 MODELS = {"mnist": "mnist-small", "cifar10": "cifar10-small"}
 PUBLISHED = {"iFlow (Zhang et al., 2021, arXiv:2111.00965)": 3.118}  # bits/dim of CIFAR-10, as its authors report
@@ -86,22 +86,23 @@ def measure(model: Transformer, images: np.ndarray, threads: int, whole: bool) -
     with speeds.timed("score"), loaded_engine(model, 1, threads=threads) as engine:
         for events in run(engine, ScoreRequest(0, tuple(image.tobytes() for image in images))):
             bits += sum(np.frombuffer(event.bits).sum() for event in events if isinstance(event, Scored))
+    loaded = Model(model, "", DEFAULT, threads, "cpu")
     with speeds.timed("encode"):
-        data = compress(model, images, threads=threads).to_bytes()
+        data = loaded.compress(images)
     with speeds.timed("paint"):
         paint_request(model, GenerateRequest(0, len(images), seed=0), threads=threads)
-    alone = compress(model, images, length=1, threads=threads).to_bytes()
+    alone = loaded.compress(images, images_a_code=1)
     with speeds.timed("decode"):
-        check(model, read(alone), images, threads)
+        check(loaded, alone, images)
     if whole:
         with speeds.timed("decode by default"):
-            check(model, read(data), images, threads)
+            check(loaded, data, images)
     files = {"a file": 8 * len(data), "an image a code": 8 * len(alone), "score": bits}
     return {name: size / images.size for name, size in files.items()}, speeds
 
 
-def check(model: Transformer, file: CodeFile, images: np.ndarray, threads: int) -> None:
-    assert np.array_equal(decompress(model, file, threads=threads), images)
+def check(model: Model, data: bytes, images: np.ndarray) -> None:
+    assert np.array_equal(model.decompress(data).reshape(images.shape), images)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Completions by 1, 4, 16 and 64 particles: what known pixels cost, how recognisable digits are, how long they take.
 
-    python -m benchmarks.completion --data FOLDER [--sets mnist cifar10] [--images 200 50] [--quick] [--sheet FILE.png]
+    python -m benchmarks.completion --data FOLDER [--sets mnist cifar10] [--images 200 50]
 
 The first test digits and colour images (FOLDER/mnist and FOLDER/cifar10, as `scanline train` reads them) are completed
 behind four masks by the shipped models. `evidence` is the estimate of -log2 p(known pixels), in bits for each known
@@ -14,17 +14,16 @@ number of particles of any image on the way.
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 
 from scanline.model import datasets, zoo
-from scanline.model.atomic import write_atomically
+from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
@@ -33,7 +32,6 @@ from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData
 from scanline.model.evaluation.metrics import standard_error
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.images.contact_sheet import UNPAINTED, sheet
 from scanline.model.machine import print_json
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import limit_torch_threads
@@ -41,46 +39,27 @@ from scanline.model.resources import threads as all_threads
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from scanline.model.sampling.offline import run
+from scanline.model.tasks.offline import run
 
 SEED = 0
-SHOWN, ZOOM, SEAM = 3, 2, 2  # images of each mask on the sheet, its scale, and pixels between images
-Grid = np.ndarray  # [images, columns, H, W, 3] uint8
 
 
-def band(config: ModelConfig, index: int) -> np.ndarray:
-    """Two sevenths of the rows are hidden, above the middle: rows 9 to 16 of a digit."""
-    row = np.arange(config.height)
-    return np.broadcast_to(((row < 2 * config.height // 7) | (row >= 4 * config.height // 7))[:, None], _plane(config))
+MASKS = ("band", "left half", "random half", "centre")
 
 
-def left_half(config: ModelConfig, index: int) -> np.ndarray:
-    return np.broadcast_to(np.arange(config.width) >= config.width // 2, _plane(config))
-
-
-def random_half(config: ModelConfig, index: int) -> np.ndarray:
-    """Half of the pixels are hidden, other ones of every image."""
-    order = np.random.default_rng([SEED, index]).permutation(config.height * config.width)
-    return (order < config.height * config.width // 2).reshape(_plane(config))
-
-
-def centre(config: ModelConfig, index: int) -> np.ndarray:
-    """A square of half the height is hidden."""
-    known = np.ones(_plane(config), np.bool_)
-    known[config.height // 4 : -(config.height // 4), config.width // 4 : -(config.width // 4)] = False
-    return known
-
-
-MASKS: dict[str, Callable[[ModelConfig, int], np.ndarray]] = {  # of pixels [H, W] bool, True where one is known
-    "band": band,
-    "left half": left_half,
-    "random half": random_half,
-    "centre": centre,
-}
-
-
-def _plane(config: ModelConfig) -> tuple[int, int]:
-    return config.height, config.width
+def known_pixels(mask: str, config: ModelConfig, index: int) -> np.ndarray:
+    """Return which pixels [H, W] bool of an image a mask leaves known."""
+    height, width = config.height, config.width
+    row, column = np.indices((height, width))
+    if mask == "band":  # two sevenths of the rows are hidden, above the middle: rows 9 to 16 of a digit
+        return (row < 2 * height // 7) | (row >= 4 * height // 7)
+    if mask == "left half":
+        return column >= width // 2
+    if mask == "random half":  # half of the pixels are hidden, other ones of every image
+        order = np.random.default_rng([SEED, index]).permutation(height * width)
+        return (order < height * width // 2).reshape(height, width)
+    rows, columns = height // 4, width // 4  # a square of half the height is hidden
+    return (row < rows) | (row >= height - rows) | (column < columns) | (column >= width - columns)
 
 
 @dataclass
@@ -94,15 +73,11 @@ class Completed:
     resampling: float = 0.0  # of these, in resampling and choosing particles
 
 
-@dataclass
 class Resampling:
     """Times what a generator's backend spends on particles."""
 
-    generator: Generator
-    seconds: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        backend = self.generator.backend
+    def __init__(self, backend: Backend) -> None:
+        self.seconds = 0.0
         for name in ("resample", "choose"):
             setattr(backend, name, self._timed(getattr(backend, name)))
 
@@ -140,23 +115,21 @@ def measure(
     particles: list[int],
     threads: int,
     label_share: Callable[[np.ndarray], float | None],
-) -> tuple[list[dict[str, Any]], Grid]:
-    """Return a row of results for each mask and number of particles, and what the sheet shows of images [n, N]."""
-    config, rows, shown = model.config, [], []
+) -> list[dict[str, Any]]:
+    """Return a row of results for each mask and number of particles, of images [n, N]."""
+    config, rows = model.config, []
     generator = Generator(model, 128 * threads, threads)
-    resampling = Resampling(generator)
+    resampling = Resampling(generator.backend)
     try:
         original_bits = generator.score(images)
-        for name, mask in MASKS.items():
-            pixels = np.stack([mask(config, index) for index in range(len(images))])
+        for name in MASKS:
+            pixels = np.stack([known_pixels(name, config, index) for index in range(len(images))])
             known = np.repeat(pixels.reshape(len(images), -1), config.channels, axis=1)
             after = known & np.maximum.accumulate(~known, axis=1)
-            pictures = [images, np.where(known, images, np.uint8(UNPAINTED))]
             before_bits = (original_bits * (known & ~after)).sum(axis=1)
             for count in particles:
                 completed = complete(generator, images, known, count, resampling)
                 assert (completed.images == images)[known].all(), "a known byte has changed"
-                pictures.append(completed.images)
                 evidence = completed.evidence_bits / known.sum(axis=1)
                 rows.append(
                     {
@@ -175,11 +148,9 @@ def measure(
                     }
                 )
                 print(f"{name}, {count} particles: {completed.seconds:.1f} s", flush=True)
-            shown.append(np.stack(pictures, axis=1)[:SHOWN])
     finally:
         generator.close()
-    grid = np.concatenate(shown).reshape(-1, 2 + len(particles), *_plane(config), config.channels)
-    return rows, np.broadcast_to(grid, (*grid.shape[:4], 3))
+    return rows
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -194,23 +165,6 @@ def table(rows: list[dict[str, Any]]) -> str:
         cost = [f"{row['seconds']:.2f}", f"{100 * row['resampling']:.1f} %", f"{row['least']:.1f}"]
         lines.append("| " + " | ".join([row["mask"], str(row["particles"]), *bits, share, *cost]) + " |")
     return "\n".join(lines)
-
-
-def save_sheet(grids: list[Grid], path: Path) -> None:
-    """Write what was completed, set below set: the original, what is known of it, and a completion of each number of
-    particles in a row; the rows of each mask together."""
-    parts = []
-    for grid in grids:
-        seam = ((0, 0), (0, 0), (SEAM, SEAM), (SEAM, SEAM), (0, 0))
-        padded = np.pad(grid, seam, constant_values=255)
-        parts.append(sheet(padded.reshape(-1, *padded.shape[2:]), padded.shape[1]))
-    whole = Image.new("RGB", (max(part.width for part in parts), sum(part.height for part in parts)), "white")
-    top = 0
-    for part in parts:
-        whole.paste(part, (0, top))
-        top += part.height
-    large = whole.resize((ZOOM * whole.width, ZOOM * whole.height), Image.Resampling.NEAREST)
-    write_atomically(path, lambda temporary: large.save(temporary, format="PNG"))
 
 
 def classifier_of(name: str, folder: Path, config: ModelConfig, cache: Path | None) -> Classifier:
@@ -228,17 +182,13 @@ def main() -> None:
     parser.add_argument("--images", nargs="+", type=int, default=[200, 50], help="of each set, in the order of --sets")
     parser.add_argument("--particles", nargs="+", type=int, default=[1, 4, 16, 64])
     parser.add_argument("--threads", type=int, default=all_threads())
-    parser.add_argument("--quick", action="store_true", help="6 digits, 2 colour images, 1, 4 and 16 particles")
-    parser.add_argument("--sheet", type=Path, help="a PNG of some completions")
     parser.add_argument("--cache", type=Path, help="directory of trained classifiers")
     options = parser.parse_args()
     limit_torch_threads()  # as in an engine's process
-    if options.quick:
-        options.images, options.particles = [6, 2], [1, 4, 16]
     if len(options.images) < len(options.sets):
         parser.error("--images needs a number for each set")
 
-    results, grids = {}, []
+    results = {}
     for name, count in zip(options.sets, options.images, strict=False):
         model = load_model(zoo.find(f"{name}-small"))
         test = datasets.load(name, options.data / name, "test")
@@ -247,13 +197,10 @@ def main() -> None:
             labels = datasets.labels(name, options.data / name, "test", test)[:count]
             classifier = classifier_of(name, options.data / name, model.config, options.cache)
             share = _label_share(classifier, labels)
-        rows, grid = measure(model, images, options.particles, options.threads, share)
+        rows = measure(model, images, options.particles, options.threads, share)
         results[name] = {"images": len(images), "original_class": share(images), "rows": rows}
-        grids.append(grid)
         seen = f"; the originals: {100 * share(images):.1f} %" if share is not _no_share else ""
         print(f"\n{name}, {len(images)} images, {options.threads} threads{seen}\n\n{table(rows)}\n")
-    if options.sheet:
-        save_sheet(grids, options.sheet)
     print_json("completion", vars(options), results=results)
 
 

@@ -10,6 +10,7 @@ completed the second digit of its gallery.
 """
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -20,7 +21,6 @@ from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
 from benchmarks.card_pictures import GUIDANCE, SAMPLES, SEED
-from benchmarks.serving.page import BROWSER_OPTIONS, CHROMIUM, TIMEOUT, WINDOW
 from benchmarks.serving.server import ROOT, serve
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
@@ -29,8 +29,13 @@ from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.saving import save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+# as root in a container there is no sandbox, and shared memory may be too small
+BROWSER_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+WINDOW = {"width": 1280, "height": 800}
+TIMEOUT = 600.0  # seconds until the page has painted or completed
 DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
 SCALE, GAP, WHITE = 2, 2, 255  # of particles.png: pixels of the picture to one of a digit; of a digit; grey

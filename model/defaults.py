@@ -22,7 +22,7 @@ FIELDS = {"class": "class_name", "guidance": "guidance", "temperature": "tempera
 
 
 @dataclass(frozen=True)
-class Choice:
+class SamplingParams:
     """What a request paints with, its own values or the model's defaults; the fields are those of GenerateRequest."""
 
     label: int
@@ -72,7 +72,7 @@ class Defaults:
         temperature: float | None = None,
         *,
         prompt: str = "",
-    ) -> Choice:
+    ) -> SamplingParams:
         """Return what images are painted from nothing with. class_name: "none" asks for no class. InvalidInput where a
         class is not known, class and prompt differ, or a number is out of its range."""
         if class_name is None and not prompt.strip():
@@ -92,7 +92,7 @@ class Defaults:
         particles: int | None = None,
         *,
         prompt: str = "",
-    ) -> Choice:
+    ) -> SamplingParams:
         """Return what images are completed with; errors as of `to_paint`."""
         label = _agreed(config, label_of_class(config, class_name), class_name, prompt)
         guidance = 1.0 if guidance is None else guidance
@@ -107,11 +107,11 @@ class Defaults:
         guidance: float,
         temperature: float | None,
         particles: int,
-    ) -> Choice:
+    ) -> SamplingParams:
         temperature = self.temperature if temperature is None else temperature
         check_temperature(temperature)
         check_guidance(guidance, bool(label or drawn_classes), config)
-        return Choice(label, drawn_classes, float(guidance), float(temperature), particles)
+        return SamplingParams(label, drawn_classes, float(guidance), float(temperature), particles)
 
 
 def _agreed(config: ModelConfig, label: int, class_name: str | None, prompt: str) -> int:

@@ -1,16 +1,16 @@
 """Models of the Hugging Face Hub: ORG/NAME or ORG/NAME@REVISION as a directory of Hugging Face's cache, and back.
 
 The only module that imports huggingface_hub, and that when a model of the Hub is asked for. Only JSON, safetensors and
-the card are downloaded, after their sizes in the Hub's list of files have been checked. Each error is a ValueError with
-one sentence.
+the card are downloaded, after a dry run has said how large they are. Each error is a ValueError with one sentence.
 """
 
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from scanline.model import extras
@@ -31,9 +31,11 @@ from scanline.model.formats.model_dir import (
 NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\S+))?", re.ASCII)
 SAFETENSORS = re.compile(r"[\w.-]+\.safetensors", re.ASCII)
 SMALL = (CONFIG, EVALUATION, GENERATION, INDEX, CARD)
+SHARDS = "model-*-of-*.safetensors"
 MAX_SMALL_BYTES = 10_000_000  # of these together
 MAX_WEIGHT_BYTES = 2_000_000_000
 PICTURE = re.compile(r"!\[[^]]*]\(([\w.-]+)\)", re.ASCII)  # that a card shows, a file beside it
+LOG_IN = "log in by `hf auth login` or set HF_TOKEN"
 
 
 def is_repository(name: str) -> bool:
@@ -47,28 +49,45 @@ def fetch(name: str) -> Path:
     Where the Hub cannot be reached, or HF_HUB_OFFLINE is set, the files that were downloaded before are used.
     """
     api, repository, revision = _open(name)
-    # one thread: as one of several retries, huggingface_hub 2.4 closes the connections of all, with an AttributeError
-    download = partial(api.snapshot_download, repository, max_workers=1)
-    with _one_sentence(api, name):
-        try:
-            listed = api.model_info(repository, revision=revision, files_metadata=True)
-        except _errors() as error:
-            if not _unreachable(error):
-                raise
-            return _downloaded_before(download, name, revision, _reason(api, error))
+    from huggingface_hub import snapshot_download  # HfApi's has no dry run in huggingface_hub 1.0
 
+    # one thread: as one of several retries, huggingface_hub 2.4 closes the connections of all, with an AttributeError
+    download = partial(snapshot_download, repository, max_workers=1, **_library())
+    with _one_sentence(api, name, f"{name} is neither a directory nor complete in Hugging Face's cache, and"):
         # The small files first: they say whether this is a model of ours, and in which files its weights are.
-        sizes = {file.rfilename: file.size for file in listed.siblings}
-        _check_files(name, sizes, [CONFIG], MAX_SMALL_BYTES)
-        _check_files(name, sizes, [file for file in SMALL if file in sizes], MAX_SMALL_BYTES)
-        # By the revision's name, so that the cache knows the commit of that name when offline.
-        directory = Path(download(revision=revision, allow_patterns=list(SMALL), tqdm_class=_bar(False)))
-        if directory.name != listed.sha:
-            raise ValueError(f"{name} changed while it was being downloaded; try again")
-        weights = _weights(name, directory)
-        _check_files(name, sizes, weights, MAX_WEIGHT_BYTES)
-        shown = sys.stderr.isatty() and not all((directory / file).exists() for file in weights)
-        return Path(download(revision=listed.sha, allow_patterns=weights, tqdm_class=_bar(shown)))
+        directory = _checked(name, partial(download, allow_patterns=list(SMALL)), revision, [CONFIG], MAX_SMALL_BYTES)
+        try:
+            load_config(directory)
+            weights = weight_files(directory)
+        except ModelDirectoryError as error:
+            raise ValueError(f"{name} is not a model of Scanline: {str(error).replace(f'{directory}/', '')}") from None
+        if wrong := [file for file in weights if not SAFETENSORS.fullmatch(file)]:
+            raise ValueError(f"{name} is not a model of Scanline: {wrong[0]!r} is not a safetensors file")
+        return _checked(name, partial(download, allow_patterns=weights), directory.name, weights, MAX_WEIGHT_BYTES)
+
+
+def _checked(name: str, download: Any, revision: str | None, needed: Sequence[str], limit: int) -> Path:
+    """Return the directory of a download, from the cache alone where the Hub cannot be reached; ValueError where the
+    repository lacks a file or has more bytes than `limit`."""
+    from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError
+
+    try:
+        # The cache now knows the commit of the revision, for when it is offline.
+        files = download(revision=revision, dry_run=True, tqdm_class=_bar(False))
+    except (DryRunError, LocalEntryNotFoundError):
+        with suppress(LocalEntryNotFoundError):
+            return Path(download(revision=revision, local_files_only=True))
+        raise
+    sizes = {file.filename: file.file_size for file in files}
+    if missing := [file for file in (*needed, *sizes) if sizes.get(file) is None]:
+        raise ValueError(f"{name} is not a model of Scanline: it has no {missing[0]}")
+    if (total := sum(sizes.values())) > limit:
+        raise ValueError(
+            f"{name} is too large: {needed[0]}{' and others' if len(sizes) > 1 else ''} of {total / 1e6:,.0f} MB, where"
+            f" {limit / 1e6:,.0f} MB are the limit; what you trust, download by `hf download`, and give its directory"
+        )
+    shown = sys.stderr.isatty() and any(file.will_download for file in files)
+    return Path(download(revision=files[0].commit_hash, tqdm_class=_bar(shown)))
 
 
 def pinned(name: str, directory: Path) -> str | None:
@@ -83,35 +102,34 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
     """Commit the files of a model, its card and the pictures on it to a repository of the Hub, ORG/NAME, or to a branch
     of it, ORG/NAME@BRANCH, and return the commit's URL. The repository and the branch are created where there are none;
     private: such a repository is."""
-    from scanline.model.formats.checkpoint import SHARD, load_model
+    from scanline.model.formats.checkpoint import load_model
 
     load_model(directory)  # raises where a file is wrong
     api, repository, branch = _open(name)
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     if not sys.stderr.isatty():
         disable_progress_bars()
 
-    # The files of the model, and the card, with metadata at its head.
-    own = model_name(directory.resolve())
+    own, directory = model_name(directory.resolve()), directory.resolve()
     path = directory / CARD
     card = path.read_text() if path.exists() else f"# {own}\n\nA linear transformer that paints images.\n"
     optional = [EVALUATION, GENERATION, INDEX, *dict.fromkeys(PICTURE.findall(card))]
     files = [CONFIG, *weight_files(directory), *(file for file in optional if (directory / file).is_file())]
-    added = [CommitOperationAdd(file, directory / file) for file in files]
-    added.append(CommitOperationAdd(CARD, with_metadata(card, own, read_evaluation(directory)).encode()))
-
-    with _one_sentence(api, name):
+    with TemporaryDirectory() as folder, _one_sentence(api, name, f"{name}:"):
+        # The files of the model, and the card, with metadata at its head.
+        for file in files:
+            Path(folder, file).symlink_to(directory / file)
+        Path(folder, CARD).write_text(with_metadata(card, own, read_evaluation(directory)))
         api.create_repo(repository, private=private or None, exist_ok=True)  # None: as the organisation has it
         if branch:
             api.create_branch(repository, branch=branch, exist_ok=True)
-        # What an earlier model had and this one lacks would be read with it.
-        there = api.list_repo_files(repository, revision=branch)
-        stale = [file for file in there if file in (WEIGHTS, INDEX, EVALUATION, GENERATION) or SHARD.fullmatch(file)]
-        deleted = [CommitOperationDelete(file) for file in stale if file not in files]
-        commit = api.create_commit(
-            repository, [*added, *deleted], commit_message=message or f"Push {own}", revision=branch
+        commit = api.upload_folder(
+            repo_id=repository,
+            folder_path=folder,
+            revision=branch,
+            commit_message=message or f"Push {own}",
+            delete_patterns=[WEIGHTS, INDEX, EVALUATION, GENERATION, SHARDS],  # else an earlier model's would be read
         )
     return str(commit.commit_url)
 
@@ -125,43 +143,11 @@ def _open(name: str) -> tuple[Any, str, str | None]:
         from huggingface_hub import HfApi
     except ImportError:
         raise extras.MissingExtraError(f"{name} is no directory; a model of the Hugging Face Hub", "hub") from None
-    return HfApi(library_name="scanline", library_version=extras.version()), match[1], match[2]
+    return HfApi(**_library()), match[1], match[2]
 
 
-def _downloaded_before(download: Any, name: str, revision: str | None, reason: str) -> Path:
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    cached = partial(download, local_files_only=True, tqdm_class=_bar(False))
-    try:
-        directory = Path(cached(revision=revision, allow_patterns=list(SMALL)))
-        return Path(cached(revision=directory.name, allow_patterns=_weights(name, directory)))
-    except LocalEntryNotFoundError:
-        raise ValueError(f"{name} is neither a directory nor complete in Hugging Face's cache, and {reason}") from None
-
-
-def _weights(name: str, directory: Path) -> list[str]:
-    """Return the files of weights; ValueError where the small files in `directory` are not of a model of ours."""
-    try:
-        load_config(directory)
-        files = weight_files(directory)
-    except ModelDirectoryError as error:
-        reason = str(error).replace(f"{directory}/", "")
-        raise ValueError(f"{name} is not a model of Scanline: {reason}") from None
-    if wrong := [file for file in files if not SAFETENSORS.fullmatch(file)]:
-        raise ValueError(f"{name} is not a model of Scanline: {wrong[0]!r} is not a safetensors file")
-    return files
-
-
-def _check_files(name: str, sizes: dict[str, int | None], files: Sequence[str], limit: int) -> None:
-    """Raise ValueError where the repository lacks one of the files, or where they are too large together."""
-    if missing := [file for file in files if sizes.get(file) is None]:
-        raise ValueError(f"{name} is not a model of Scanline: it has no {missing[0]}")
-    if (total := sum(sizes[file] or 0 for file in files)) > limit:
-        what = f"{files[0]}{' and others' if len(files) > 1 else ''}"
-        raise ValueError(
-            f"{name} is too large: {what} of {total / 1e6:,.0f} MB, where {limit / 1e6:,.0f} MB are the limit; what you"
-            " trust, download by `hf download`, and give its directory"
-        )
+def _library() -> dict[str, Any]:
+    return {"library_name": "scanline", "library_version": extras.version()}
 
 
 def _bar(shown: bool) -> type:
@@ -174,57 +160,39 @@ def _bar(shown: bool) -> type:
     return type("Bar", (tqdm,), {"__init__": start})
 
 
-def _errors() -> tuple[type[Exception], ...]:
-    """Return what huggingface_hub raises: OSErrors, those of its HTTP library, and RuntimeErrors of hf_xet."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    return (OSError, HfHubHTTPError.__bases__[0], RuntimeError)
-
-
-def _unreachable(error: Exception) -> bool:
-    """Return whether the Hub gave no answer, rather than that one."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    return not isinstance(error, HfHubHTTPError) or error.response.status_code >= 500
-
-
 @contextmanager
-def _one_sentence(api: Any, name: str) -> Iterator[None]:
-    """Raise ValueError with one sentence in place of what huggingface_hub raises."""
+def _one_sentence(api: Any, name: str, start: str) -> Iterator[None]:
+    """Raise ValueError with one sentence in place of what huggingface_hub raises; `start`: of most sentences."""
     from huggingface_hub import errors
 
     repository, _, revision = name.partition("@")
-    token = "log in by `hf auth login` or set HF_TOKEN"
+    sentences: dict[type[Exception], str] = {
+        errors.GatedRepoError: f"{name} is gated: ask for access at {api.endpoint}/{repository}, and {LOG_IN}",
+        errors.RepositoryNotFoundError: f"there is no model {name!r}: neither a directory nor a repository of"
+        f" {api.endpoint} (if private, {LOG_IN})",
+        errors.RevisionNotFoundError: f"{api.endpoint}/{repository} has no revision {revision!r}",
+    }
+    # of files and connections, of its HTTP library, and of hf_xet
+    expected: tuple[type[Exception], ...] = (OSError, errors.HfHubHTTPError.__bases__[0], RuntimeError)
     try:
         yield
-    except errors.GatedRepoError:
-        reason = f"{name} is gated: ask for access at {api.endpoint}/{repository}, and {token}"
-    except errors.RepositoryNotFoundError:
-        reason = (
-            f"there is no model {name!r}: neither a directory nor a repository of {api.endpoint} (if private, {token})"
-        )
-    except errors.RevisionNotFoundError:
-        reason = f"{api.endpoint}/{repository} has no revision {revision!r}"
-    except _errors() as error:
-        if getattr(getattr(error, "response", None), "status_code", None) == 401:
-            reason = f"{name}: {api.endpoint} wants a token; {token}"
-        else:
-            reason = f"{name}: {_reason(api, error)}"
-    else:
-        return
-    raise ValueError(reason) from None
+    except expected as error:
+        vague, cause = errors.DryRunError | errors.LocalEntryNotFoundError | RuntimeError, error
+        while isinstance(cause, vague) and isinstance(cause.__cause__, Exception):
+            cause = cause.__cause__
+        raise ValueError(sentences.get(type(cause)) or f"{start} {_reason(api, cause)}") from None
 
 
 def _reason(api: Any, error: Exception) -> str:
     """Return what kept the Hub from answering as wanted, in words for the middle of a sentence."""
     from huggingface_hub import errors
 
-    while isinstance(error, errors.LocalEntryNotFoundError | RuntimeError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__
+    text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, errors.OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE is set"
-    text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, errors.HfHubHTTPError):
+        if error.response.status_code == 401:
+            return f"{api.endpoint} wants a token; {LOG_IN}"
         said = " ".join((error.server_message or "").split())
         return f"{api.endpoint} answers {error.response.status_code}" + (f", {said}" if said else "")
     if isinstance(error, errors.HfHubHTTPError.__bases__[0]):

@@ -5,11 +5,10 @@ uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
-from numbers import Integral
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -18,37 +17,37 @@ import torch
 from PIL.Image import Resampling
 
 from scanline.model import zoo
-from scanline.model.class_names import label_of_class
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.code_file import check_images_a_code
+from scanline.model.formats.code_file import CodeFile
 from scanline.model.formats.code_file import read as read_codes
-from scanline.model.formats.model_dir import model_name, read_cleaning, read_defaults, read_typicality
+from scanline.model.formats.model_dir import ModelInfo, model_name, read_info
 from scanline.model.images import pictures, saving
-from scanline.model.images.cleaning import Clean, Cleaned, Cleaning, read
+from scanline.model.images.cleaning import Clean, Cleaned, read
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film, requested
 from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
-from scanline.model.inputs import InvalidInput, checked_seed
-from scanline.model.likelihood.classification import Classification, check_classes, classify, readings
-from scanline.model.likelihood.marginal_likelihood import (
-    DEFAULT_REPEATS,
-    Estimate,
-    check_known,
-    check_repeats,
-    estimate,
-)
-from scanline.model.likelihood.typicality import Typicality
+from scanline.model.inputs import InvalidInput
+from scanline.model.likelihood.classification import Classification, check_classes
+from scanline.model.likelihood.marginal_likelihood import DEFAULT_REPEATS, Estimate
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.progress import Progress, reporting
-from scanline.model.sampling import coding
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import GenerateRequest, Pixels
-from scanline.model.sampling.offline import loaded_engine, paint_request, run
+from scanline.model.tasks import classify, decode, encode, estimate, paint, score
+from scanline.model.tasks.classify import ClassifyValues
+from scanline.model.tasks.decode import DecodeValues
+from scanline.model.tasks.encode import EncodeValues
+from scanline.model.tasks.estimate import EstimateValues
+from scanline.model.tasks.offline import engine_for, progressing, run_tasks
+from scanline.model.tasks.paint import CompleteValues, PaintedImages, PaintTask, PaintValues
+from scanline.model.tasks.score import Scores, ScoreValues
+from scanline.model.tasks.task import Task
+
+DECODED_AT_ONCE = 1 << 26  # bytes of images, which their number bounds
 
 # A forked process has none of torch's threads, and would wait for them for ever.
 os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
@@ -67,6 +66,21 @@ class Images:
     guidance: float = 1.0  # this and the next: the call's, or the model's default
     temperature: float = 1.0
     known: np.ndarray | None = None  # bool [n, H, W], of completions: the pixels that were given
+
+    @classmethod
+    def of(cls, painted: PaintedImages, config: ModelConfig) -> "Images":
+        """Return the images of a task."""
+        return cls(
+            painted.images.reshape(-1, *config.image_shape),
+            painted.bits_per_dim,
+            painted.seed,
+            painted.evidence_bits,
+            painted.effective_particles,
+            painted.class_names(config),
+            painted.sampling.guidance,
+            painted.sampling.temperature,
+            painted.known,
+        )
 
     def __repr__(self) -> str:
         size = f"{self.array.shape[2]}x{self.array.shape[1]}"
@@ -133,13 +147,10 @@ class Model:
         precision: str,
         threads: int | None,
         backend: str,
-        typicality: Typicality | None = None,
-        cleaning: Cleaning | None = None,
-        defaults: Defaults | None = None,
+        info: ModelInfo | None = None,
     ) -> None:
         self.network, self.name, self.precision, self.threads = network, name, precision, threads
-        self.backend, self.typicality, self.cleaning = backend, typicality, cleaning
-        self.defaults = defaults or Defaults()
+        self.backend, self.info = backend, info or ModelInfo(network.config)
 
     def __repr__(self) -> str:
         config, classes = self.config, f", {len(self.class_names)} classes" if self.class_names else ""
@@ -158,6 +169,17 @@ class Model:
     def class_names(self) -> tuple[str, ...]:
         """The classes that `class_name` may name; empty where the model knows none."""
         return self.config.class_names
+
+    @property
+    def defaults(self) -> Defaults:
+        """What a call uses where it does not say."""
+        return self.info.defaults
+
+    @cached_property
+    def coding(self) -> str:
+        """The digest of what makes and reads codes: the model and its arithmetic. Equal ones read each other's."""
+        with closing(Generator(self.network, 1, self.threads, self.precision, self.backend)) as generator:
+            return generator.coding
 
     def sample(
         self,
@@ -178,7 +200,7 @@ class Model:
         guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those under the class.
         progress: True shows a bar, in a terminal or a notebook; a function gets the bytes done and those of all images.
         """
-        return self._paint(self._request(n, seed, temperature, class_name, guidance), progress)
+        return self._painted(PaintValues(n, seed, class_name, None, temperature, guidance), None, progress)
 
     def complete(
         self,
@@ -205,8 +227,9 @@ class Model:
         class_name, guidance: see `sample`, by default none; guidance above 1 runs one particle, and is refused with
         more. progress: see `sample`.
         """
-        given = read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
-        return self._paint(self._request(n, seed, temperature, class_name, guidance, given, particles), progress)
+        given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
+        values = CompleteValues(n, seed, class_name, None, temperature, guidance, particles)
+        return self._painted(values, given, progress)
 
     def score(
         self,
@@ -224,11 +247,19 @@ class Model:
         class_name: of all images; see `sample`. per_pixel: instead, the bits of every byte, float64 [n, H, W] or
         [n, H, W, 3].
         """
-        given = read_images(images, self.config)
-        labels = [label_of_class(self.config, class_name)] * len(given)
-        with self._generator() as generator, reporting(progress, "scoring", given.size) as report:
-            bits = generator.score(given.reshape(len(given), -1), labels, progress=report if progress else None)
-        return bits.reshape(given.shape) if per_pixel else bits.mean(axis=1)
+        scores = self.scores(images, class_name=class_name, progress=progress)
+        bits = np.stack(scores.bits)
+        return bits.reshape(-1, *self.config.image_shape) if per_pixel else bits.mean(axis=1)
+
+    def scores(
+        self, images: Pictures, *, clean: Clean = "off", class_name: str | None = None, progress: Progress = False
+    ) -> Scores:
+        """Return all that a likelihood says of images, one or many; see `score` and `tail_probabilities`."""
+        cleaned = self._cleaned(images, clean)
+        task = score.plan(self.info, ScoreValues(len(cleaned.images), class_name))
+        task.fill([cleaned])
+        self.run([task], "scoring", progress)
+        return task.result()
 
     def score_known(
         self,
@@ -247,13 +278,12 @@ class Model:
 
         The other arguments are those of `complete`.
         """
-        check_repeats(repeats)
-        given = read_completion(image, keep_rows, mask, self.config, self.cleaning, clean)
-        known_bytes = int(given[1].sum())
-        check_known(known_bytes, "mask" if keep_rows is None else "keep_rows")
-        completed = self._paint(self._request(repeats, seed, 1.0, class_name, 1.0, given, particles), progress)
-        assert completed.evidence_bits is not None
-        return estimate(completed.evidence_bits, known_bytes)
+        known_by = "mask" if keep_rows is None else "keep_rows"
+        task = estimate.plan(self.info, EstimateValues(1, repeats, seed, class_name, particles, known_by))
+        image, kept = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
+        task.fill([image.tobytes()], [kept.tobytes()])
+        self.run([task], "painting", progress)
+        return task.result().estimates[0]
 
     def tail_probabilities(
         self,
@@ -266,12 +296,9 @@ class Model:
         """Return how unusual images are for the model, one or many: a bound on the probability, float64 [n], that a
         test image's bits lie as far outside; below 0.01 an image is not typical. None where `scanline evaluate --save`
         has not been run. images: see `score`; class_name and progress: see `sample`; clean: see `classify`."""
-        if self.typicality is None:
+        if self.info.typicality is None:
             return None
-        cleaned = self._cleaned(images, clean)
-        whole = cleaned.images.reshape(-1, *self.config.image_shape)
-        bits = self.score(whole, class_name=class_name, progress=progress) * self.config.bytes
-        return self.typicality.tail_probabilities(bits, cleaned.images, cleaned.noisy)
+        return self.scores(images, clean=clean, class_name=class_name, progress=progress).tail_probabilities
 
     def classify(self, images: Pictures, *, clean: Clean = "auto", progress: Progress = False) -> Classification:
         """Return the bits of images, one or many, under every class of the model, the posterior with every class
@@ -283,10 +310,10 @@ class Model:
         """
         check_classes(self.config)
         cleaned = self._cleaned(images, clean)
-        total = cleaned.images.size * readings(self.config)
-        with self._generator() as generator, reporting(progress, "classifying", total) as report:
-            given = cleaned.images, self.typicality, cleaned.noisy, cleaned.tolerances
-            return classify(generator, *given, report if progress else None)
+        task = classify.plan(self.info, ClassifyValues(len(cleaned.images)))
+        task.fill([cleaned])
+        self.run([task], "classifying", progress)
+        return task.result()
 
     def compress(
         self,
@@ -302,17 +329,17 @@ class Model:
         image is encoded under its class where that is shorter. images_a_code: how many follow each other in a code, by
         default as many as make it about 8 KB; 1 is for access to each by itself. progress: see `sample`.
         """
-        given = read_images(images, self.config)
-        rows = given.reshape(len(given), -1)
-        names = [class_name] * len(rows) if class_name is None or isinstance(class_name, str) else list(class_name)
-        if len(names) != len(rows):
-            reason = f"class_name names {len(names)} classes for {len(rows)} images; give one, or one for each."
+        cleaned = self._cleaned(images, "off")
+        count = len(cleaned.images)
+        names = [class_name] * count if class_name is None or isinstance(class_name, str) else list(class_name)
+        if len(names) != count:
+            reason = f"class_name names {len(names)} classes for {count} images; give one, or one for each."
             raise InvalidInput(reason, "class_name")
-        check_images_a_code(images_a_code)
-        labels = [label_of_class(self.config, name) for name in names]
-        total = given.size * (2 if any(labels) else 1)
-        with reporting(progress, "encoding", total) as report:
-            file = coding.compress(self.network, rows, labels, images_a_code, **self._how(), progress=report)
+        task = encode.plan(self.info, EncodeValues(names, self.coding, self.precision, images_a_code))
+        task.fill([cleaned])
+        self.run([task], "encoding", progress)
+        file = task.result().file
+        assert file is not None
         return file.to_bytes()
 
     def decompress(self, data: bytes, *, images: Iterable[int] | None = None, progress: Progress = False) -> np.ndarray:
@@ -322,10 +349,9 @@ class Model:
         ValueError where the file is damaged or of another model, or an image is not what was encoded.
         """
         file = read_codes(bytes(data), "data")
+        file.check_model(self.coding, self.precision, self.config, "data")
         wanted = None if images is None else file.checked_images(images)
-        count = file.count if wanted is None else len(file.decoded(wanted))
-        with reporting(progress, "decoding", count * file.image_bytes) as report:
-            found = coding.decompress(self.network, file, wanted, "data", **self._how(), progress=report)
+        found = self.decode(file, wanted, "data", progress)
         return found.reshape(-1, *self.config.image_shape)
 
     def stream(
@@ -347,80 +373,72 @@ class Model:
         The last step holds what `sample` or `complete` returns for the seed. A byte of a completion is returned once
         all its particles agree on it.
         """
-        known = keep_rows, mask, self.config, self.cleaning, clean
-        given = None if image is None else read_completion(image, *known)
-        if given is None and particles is not None:
+        values = PaintValues(n, seed, class_name, None, temperature, guidance)
+        given = None
+        if image is not None:
+            given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
+            values = CompleteValues(**vars(values), particles=particles)
+        elif particles is not None:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
-        request = self._request(n, seed, temperature, class_name, guidance, given, particles, stream=True)
-        array, painted = np.zeros((n, self.config.bytes), np.uint8), np.zeros(n, np.int64)
-        with loaded_engine(
-            self.network, request.slots, threads=self.threads, precision=self.precision, backend=self.backend
-        ) as engine:
-            for events in run(engine, request):
-                pixels = [event for event in events if isinstance(event, Pixels)]
-                for index, first, data in (frame for event in pixels for frame in event.painted):
-                    array[index, first : first + len(data)] = np.frombuffer(data, np.uint8)
-                    painted[index] = first + len(data)
-                if pixels:
-                    yield Step(array.reshape(n, *self.config.image_shape).copy(), painted.copy())
+        task = self._planned(values, given)
+        task.request = replace(task.request, stream=True)
+        with engine_for(self.network, [task], **self._how()) as engine:
+            for _ in progressing(engine, [task]):
+                if task.take():
+                    array = task.images.reshape(-1, *self.config.image_shape).copy()
+                    yield Step(array, task.painted.copy())
 
     def _cleaned(self, images: Pictures, clean: Clean) -> Cleaned:
         """Return checked images as a call with this `clean` has them read."""
         given = read_images(images, self.config)
-        return read(given.reshape(len(given), -1), self.config, self.cleaning, clean)
+        return read(given.reshape(len(given), -1), self.config, self.info.cleaning, clean)
+
+    def _planned(self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None) -> PaintTask:
+        """Return the task that paints, or completes a picture and mask [N]."""
+        task = paint.plan(self.info, values)
+        if given is not None:
+            task.fill([given[0].tobytes()], [given[1].tobytes()])
+        return task
+
+    def _painted(self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None, progress: Progress) -> Images:
+        task = self._planned(values, given)
+        self.run([task], "painting", progress)
+        return Images.of(task.result(), self.config)
+
+    def decode(
+        self, file: CodeFile, wanted: Sequence[int] | None, param: str, progress: Progress = False
+    ) -> np.ndarray:
+        """Return images [n, N] uint8 of a file, the `wanted` ones in their order or all, some at a time."""
+        numbers = range(file.count) if wanted is None else wanted
+        decoded = file.decoded(numbers)
+        try:
+            images = np.empty((len(decoded), self.config.bytes), np.uint8)
+        except MemoryError:
+            reason = f"{param} holds more images than the memory has room for: decode some of them."
+            raise InvalidInput(reason, param) from None
+        at_once = max(DECODED_AT_ONCE // (self.config.bytes * file.block), 1) * file.block
+        with reporting(progress, "decoding", images.size) as report:
+            for first in range(0, len(decoded), at_once):
+                part = decoded[first : first + at_once]
+                task = decode.plan(self.info, DecodeValues([file], part, self.coding, self.precision, param=param))
+                run_tasks(self.network, [task], **self._how(), progress=partial(_from, report, images[:first].size))
+                images[first : first + at_once] = task.decoded()
+        row_of = {index: row for row, index in enumerate(decoded)}
+        return images if wanted is None else images[[row_of[index] for index in wanted]]
+
+    def run(self, tasks: Sequence[Task], what: str, progress: Progress = False) -> None:
+        """Run tasks at once until all have ended; what: they do, for the bar."""
+        total = sum(task.count for task in tasks) * self.config.bytes
+        with reporting(progress, what, total) as report:
+            run_tasks(self.network, tasks, **self._how(), progress=report)
 
     def _how(self) -> "_How":
         """Return how the network is run."""
         return {"threads": self.threads, "precision": self.precision, "backend": self.backend}
 
-    def _generator(self) -> closing[Generator]:
-        """Return a generator that reads images, to be closed at the end of a with statement."""
-        return closing(Generator(self.network, 1, self.threads, self.precision, self.backend))
 
-    def _request(
-        self,
-        n: int,
-        seed: int | None,
-        temperature: float | None,
-        class_name: str | None,
-        guidance: float | None,
-        known_and_mask: tuple[np.ndarray, np.ndarray] | None = None,
-        particles: int | None = None,
-        *,
-        stream: bool = False,
-    ) -> GenerateRequest:
-        if not isinstance(n, Integral) or n < 1:
-            raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
-        known, masks = ((part.tobytes(),) for part in known_and_mask) if known_and_mask else ((), ())
-        given = (self.config, class_name, guidance, temperature)
-        completed = known_and_mask is not None
-        choice = self.defaults.to_complete(*given, particles) if completed else self.defaults.to_paint(*given)
-        return GenerateRequest(
-            id=0,
-            n=int(n),
-            seed=checked_seed(seed),
-            known=known,
-            masks=masks,
-            stream=stream,
-            **choice.to_dict(),
-        )
-
-    def _paint(self, request: GenerateRequest, progress: Progress = False) -> Images:
-        with reporting(progress, "painting", request.n * self.config.bytes) as report:
-            painted = paint_request(
-                self.network,
-                request,
-                threads=self.threads,
-                precision=self.precision,
-                backend=self.backend,
-                progress=report,
-            )
-        images = painted.images.reshape(-1, *self.config.image_shape)
-        labels = map(request.label_of, request.indices)
-        classes = tuple(self.class_names[label - 1] for label in labels if label)
-        weighed = painted.evidence_bits, painted.effective_particles
-        used, known = (request.guidance, request.temperature), request.known_pixels(self.config)
-        return Images(images, painted.bits_per_dim, request.seed, *weighed, classes, *used, known)
+def _from(report: Callable[[int], None], before: int, done: int) -> None:
+    report(before + done)
 
 
 def load(
@@ -437,6 +455,5 @@ def load(
     on, backends = resolve_backend(device, backend)
     generator = Generator(load_model(directory, on), 1, threads, precision, backends)
     generator.close()  # the precision is possible here, and its backend works
-    network, name = generator.model, model_name(directory.resolve())
-    more = read_typicality(directory), read_cleaning(directory), read_defaults(directory, network.config)
-    return Model(network, name, precision, threads, generator.backend_name, *more)
+    name = model_name(directory.resolve())
+    return Model(generator.model, name, precision, threads, generator.backend_name, read_info(directory))

@@ -81,6 +81,13 @@ def checked_particles(particles: int | None, guidance: float = 1.0, default: int
     return int(particles)
 
 
+def check_count(images: int, most: int, param: str, counted: str = "") -> None:
+    """Raise InvalidInput where a request has more than `most` images; `counted`: how often each is."""
+    if images > most:
+        how = f", each counted {counted}," if counted else ""
+        raise InvalidInput(f"{param}: {images} images{how} exceed the limit of {most} per request.", param)
+
+
 def ranges(text: str, count: int, param: str) -> list[range]:
     """Return which of `count` things a text names by numbers from 0 and ranges, such as 3,17-20; InvalidInput where it
     names something else."""

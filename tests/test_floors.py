@@ -10,6 +10,23 @@ ROOT = Path(__file__).parent.parent
 WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "websockets", "httpx"}
 # The rooms of a floor, each of which imports only those before it; files beside them are rooms, too.
 SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
+MODEL = [
+    *("config", "state", "network", "precision", "atomic", "inputs", "class_names", "defaults", "images"),
+    *(
+        "likelihood",
+        "extras",
+        "resources",
+        "formats",
+        "hub",
+        "zoo",
+        "device",
+        "backends",
+        "sampling",
+        "datasets",
+        "tasks",
+    ),
+    *("evaluation", "machine", "training", "bench", "compile_kernels", "progress", "inference"),
+]
 NOT_IMPORTED = {"kernels": {"model", "server"} | WEB, "model": {"server"} | WEB, "server": set[str]()}
 
 
@@ -44,13 +61,14 @@ def test_no_import_goes_upward_to_the_web_or_to_tests(floor: str) -> None:
     assert files_importing(floor, NOT_IMPORTED[floor] | {"tests", "benchmarks"}) == []
 
 
-@pytest.mark.parametrize(("floor", "order"), [("server", SERVER)])
+@pytest.mark.parametrize(("floor", "order"), [("server", SERVER), ("model", MODEL)])
 def test_the_rooms_of_a_floor_import_in_one_direction(floor: str, order: list[str]) -> None:
     wrong = []
     for path in sorted((ROOT / floor).rglob("*.py")):
         room = path.relative_to(ROOT / floor).parts[0].removesuffix(".py")
         if room == "__init__":
             continue
+        assert room in order, f"{path}: a room without a place in the order"
         for name in imports(path):
             within, _, rest = name.removeprefix("scanline.").partition(".")
             other = rest.partition(".")[0]

@@ -1,5 +1,4 @@
-"""Painting: images/s with 1 to 10,000 in flight, one image from the call to its last byte, the device's memory, and the
-authors' library."""
+"""Painting: images/s with 1 to 10,000 in flight, what `scanline bench` says of each model, and the device's memory."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,20 +14,18 @@ from benchmarks.gpu.setup import (
     Sizes,
     attempt,
     bits_of,
-    config,
     make_generator,
     model,
     started,
     step_seconds,
 )
-from scanline.model.backends.slots import ARRAYS
-from scanline.model.bench.baselines import FastTransformers, missing_library
-from scanline.model.bench.measure import Rate, copy_rate, durations, paint_one, place_all, synchronize
-from scanline.model.bench.memory_over_position import resident_memory
-from scanline.model.sampling.generator import Generator
+from scanline.model.bench.baselines import missing_library
+from scanline.model.bench.measure import Rate, copy_rate, synchronize
+from scanline.model.bench.memory_over_position import owned_bytes, resident_memory
+from scanline.model.bench.run import BenchOptions
+from scanline.model.bench.run import bench as run_bench
 
 AUTHORS_IN_FLIGHT = (1, 256, 4096)
-TICK_STEPS = 112  # of an image alone: those of a tick of some 20 ms
 MODELS = (PAPER[0], *SHIPPED, PAPER[1])
 
 
@@ -56,74 +53,53 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
     yield Finding(f"{what}/of_copy", moved / copy, "", "traffic of states alone, over the copy bandwidth")
 
 
-def one_image(sizes: Sizes) -> Iterator[Finding]:
-    """Yield milliseconds of an image alone: placed, painted, fetched, in a generator that is ready."""
+def bench(sizes: Sizes) -> Iterator[Finding]:
+    """Yield what `scanline bench` measures of each model and no other part does: an image alone from the call to its
+    last byte, likelihoods, memory from an image's first byte to its last, and the authors' library."""
+    if missing := missing_library():
+        yield Finding("authors", None, note=missing)
     for name in sizes.models(*MODELS):
-        generator = make_generator(model(name, sizes), 1)
-        paint = partial(paint_one, generator, TICK_STEPS)
-        times = [1e3 * seconds for seconds in durations(paint, 0.0, minimum_calls=sizes.calls(7))]
-        generator.close()
-        median, steps = float(np.median(times)), generator.config.steps
-        yield Finding(f"one_image/{name}", median, "ms", f"of {len(times)}: {min(times):.1f} to {max(times):.1f}")
-        yield Finding(f"one_image/{name}/step", 1e3 * median / steps, "us")
+        skip = ("softmax",) if (name in PAPER or sizes.dry) and not missing else ("softmax", "bulk")
+        yield from attempt(f"bench/{name}", partial(_bench, name, skip, sizes))
+
+
+def _bench(name: str, skip: tuple[str, ...], sizes: Sizes) -> Iterator[Finding]:
+    backend = "eager" if sizes.dry else None
+    options = BenchOptions(AUTHORS_IN_FLIGHT, max(sizes.seconds, 0.01), skip, backend=backend)
+    result = run_bench(model(name, sizes), name, options)
+    alone, prefill, scoring, memory = (result[key] for key in ("one_image", "prefill", "scoring", "over_position"))
+    note = f"p99 {1e3 * alone['ours']['seconds_p99']:.1f}; backend {result['configuration']['backend']}"
+    yield Finding(f"one_image/{name}", 1e3 * alone["ours"]["seconds_median"], "ms", note)
+    yield Finding(f"one_image/{name}/step", 1e3 * alone["ours"]["step_ms"], "us")
+    yield Finding(f"reading/{name}/prefill", 1e3 * prefill["seconds_median"], "ms", "the first half of one image")
+    yield Finding(f"reading/{name}/score", scoring["images_per_second"], "images/s", f"{scoring['images']} at once")
+    for sample in memory["ours"]["looks"]:
+        what = f"memory/{name}/{memory['ours']['images']}/at_{sample['position']}"
+        yield Finding(what, sample["process_bytes"], "bytes an image", "all that is allocated for it")
+    for row in result["bulk"] or ():
+        rate = row["authors"]["images_per_second"]
+        yield Finding(f"authors/{name}/{row['batch']}/images_per_second", rate, "images/s")
 
 
 def memory(sizes: Sizes) -> Iterator[Finding]:
-    """Yield bytes of the device: of one image at three positions, of graphs and buffers, and of a reading."""
+    """Yield bytes of the device: of a slot, of graphs and buffers, and of a reading."""
     for name in sizes.models(PAPER[0], SHIPPED[0]):
         network = model(name, sizes)
         before = used(sizes)
         generator = make_generator(network, sizes.most)
-        config, what = generator.config, f"memory/{name}/{sizes.most}"
-        state = config.state_bytes_per_image
-        yield Finding(f"{what}/state", state, "bytes an image", "as GET /v1/models reports it")
-        slots = slot_bytes(generator)
+        what, slots = f"memory/{name}/{sizes.most}", owned_bytes(generator.pool)
         yield Finding(f"{what}/slots", slots / sizes.most, "bytes an image", "state, image, mask, numbers")
-        yield Finding(f"{what}/shared", (used(sizes) - before - slots) / 1e6, "MB", "graphs, buffers, reading")
-        place_all(generator)
-        for share in (0.1, 0.5, 1.0):
-            generator.advance(max(1, int(share * config.steps) - int(generator.positions().min()) // config.step_bytes))
-            now = (used(sizes) - before) / sizes.most
-            yield Finding(f"{what}/at_{share:.0%}", now, "bytes an image", "all that is allocated but the weights")
-        yield from _reading(what, generator, sizes)
+        ready = used(sizes)
+        yield Finding(f"{what}/shared", (ready - before - slots) / 1e6, "MB", "graphs, buffers, reading")
+        if not sizes.dry:
+            torch.cuda.reset_peak_memory_stats()
+        generator.score(np.zeros((sizes.read, generator.config.bytes), np.uint8))
+        most = used(sizes) if sizes.dry else torch.cuda.max_memory_allocated()
+        yield Finding(f"{what}/reading", (most - ready) / 1e6, "MB", f"at most, while {sizes.read} images are scored")
         generator.close()
-
-
-def _reading(what: str, generator: Generator, sizes: Sizes) -> Iterator[Finding]:
-    before = used(sizes)
-    if not sizes.dry:
-        torch.cuda.reset_peak_memory_stats()
-    generator.score(np.zeros((sizes.read, generator.config.bytes), np.uint8))
-    most = used(sizes) if sizes.dry else torch.cuda.max_memory_allocated()
-    yield Finding(f"{what}/reading", (most - before) / 1e6, "MB", f"at most, while {sizes.read} images are scored")
-
-
-def slot_bytes(generator: Generator) -> int:
-    """Return the bytes of all arrays that have a row for each slot."""
-    pool = generator.pool
-    arrays = (*vars(pool.state).values(), *(getattr(pool, name) for name in ARRAYS))
-    return sum(array.nbytes for array in arrays)
 
 
 def used(sizes: Sizes) -> int:
     """Return the bytes of tensors on the device; in a dry run, of this process."""
     synchronize(sizes.device)
     return resident_memory(sizes.device) or 0
-
-
-def authors(sizes: Sizes) -> Iterator[Finding]:
-    """Yield rates of the authors' library (the extra `benchmarks`) on the same device, where it is installed."""
-    if missing := missing_library():
-        yield Finding("authors", None, note=missing)
-        return
-    for name in sizes.models(*PAPER):
-        for count in AUTHORS_IN_FLIGHT if not sizes.dry else (1,):
-            what = f"authors/{name}/{count}/images_per_second"
-            yield from attempt(what, partial(_authors, what, name, count, sizes))
-
-
-def _authors(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding]:
-    program = FastTransformers(config(name, sizes), count, sizes.device)
-    program.measure(sizes.seconds)
-    yield Finding(what, program.rate().images_per_second, "images/s")
-    program.close()

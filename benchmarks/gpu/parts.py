@@ -7,7 +7,7 @@ from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
 from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels
-from benchmarks.gpu.painting import authors, memory, one_image, rates
+from benchmarks.gpu.painting import bench, memory, rates
 from benchmarks.gpu.reading import reading
 from benchmarks.gpu.resampling import resampling
 from benchmarks.gpu.results import Finding
@@ -34,15 +34,14 @@ PARTS = (
     Part("same_bits", same_bits, 10, "bits, s and z of images, alone and among thousands"),
     Part("ceilings", ceilings, 12, "copies, products, launches"),
     Part("rates", rates, 50, "images/s with 1 to 10,000 in flight"),
-    Part("one_image", one_image, 15, "one image alone"),
+    Part("bench", bench, 60, "`scanline bench`: one image, scoring, memory over positions, the authors' library"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
-    Part("reading", reading, 70, "prefill, scoring, completions, codes"),
+    Part("reading", reading, 60, "prefill, completions, codes"),
     Part("resampling", resampling, 25, "copies of whole slots between particles"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
-    Part("memory", memory, 15, "bytes of an image in flight"),
+    Part("memory", memory, 10, "bytes of a slot, graphs and buffers"),
     Part("kernels", kernels, 30, "recurrent step and products alone"),
-    Part("authors", authors, 20, "the authors' library"),
     Part("training", training_step, 90, "an update of the weights"),
 )

@@ -1,4 +1,4 @@
-"""Known bytes: prefill of one image, likelihoods of many images, completions of many different pictures, and codes."""
+"""Known bytes: a first prefill of each length, completions of many different pictures, and codes."""
 
 import time
 from collections.abc import Iterator
@@ -8,54 +8,39 @@ import numpy as np
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, make_generator, model
 from scanline.kernels.codec.coder import encode
-from scanline.model.bench.measure import durations, synchronize
+from scanline.model.bench.measure import synchronize
 from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest, ImageSpec
-from scanline.model.sampling.offline import run
+from scanline.model.tasks.offline import run
 
 LENGTHS = (1, 15, 16, 392)  # of known prefixes, in bytes, after a whole image, as warm-up may read: what clients send
 
 
 def reading(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of prefill, scoring and completions of every kind of model."""
+    """Yield times of prefill, completions and codes of every kind of model."""
     for name in sizes.models(PAPER[0], *SHIPPED, PAPER[1]):
         generator = make_generator(model(name, sizes), min(1024, sizes.most))
         images = np.random.default_rng(0).integers(0, 256, (sizes.read, generator.config.bytes), np.uint8)
         yield from first_calls(f"reading/{name}", generator, images[0])
-        yield from rates(f"reading/{name}", generator, images, sizes)
         yield from completions(f"reading/{name}", generator, images)
         yield from codes(f"reading/{name}", generator, images)
         generator.close()
-
-
-def known(generator: Generator, image: np.ndarray, stop: int) -> ImageSpec:
-    return ImageSpec(seed=1, index=0, known=image, mask=np.arange(generator.config.bytes) < stop)
 
 
 def first_calls(what: str, generator: Generator, image: np.ndarray) -> Iterator[Finding]:
     """Yield the first prefill of each length against its second: a kernel that is compiled in between takes seconds."""
     config = generator.config
     for length in dict.fromkeys(min(length, config.bytes) for length in (config.bytes, *LENGTHS)):
-        times = []
+        spec, times = ImageSpec(seed=1, index=0, known=image, mask=np.arange(config.bytes) < length), []
         for _ in range(2):
             began = time.perf_counter()
-            generator.prefill(known(generator, image, length))
+            generator.prefill(spec)
             synchronize(generator.model.device.type)
             times.append(1e3 * (time.perf_counter() - began))
         first, second = times
         yield Finding(f"{what}/first_prefill/{length}", first, "ms", f"the second {second:.2f} ms")
-
-
-def rates(what: str, generator: Generator, images: np.ndarray, sizes: Sizes) -> Iterator[Finding]:
-    """Yield milliseconds of the first half of one image, and likelihoods of many images a second."""
-    config = generator.config
-    half = known(generator, images[0], config.first + config.steps // 2 * config.step_bytes)
-    times = durations(lambda: generator.prefill(half), sizes.seconds, sizes.device, sizes.calls(5))
-    yield Finding(f"{what}/prefill", 1e3 * float(np.median(times)), "ms", "the first half of one image")
-    times = durations(lambda: generator.score(images), sizes.seconds, sizes.device, sizes.calls(2))
-    yield Finding(f"{what}/score", len(images) / float(np.median(times)), "images/s", f"{len(images)} at once")
 
 
 def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:

@@ -6,23 +6,16 @@ kernels and by the authors' library.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.paper.attentions import Attention
+from benchmarks.paper.attentions import attention, unavailable
 from benchmarks.paper.isolated import Isolated
-from benchmarks.paper.markdown import number, plot, table
+from benchmarks.paper.markdown import number, table
 from benchmarks.paper.results import Point, Results
-from benchmarks.paper.scaling import slope
-from scanline.kernels.attention.noncausal import linear_attention
-from scanline.kernels.feature_maps import elu_plus_one
-from scanline.model.bench.baselines import missing_library
+from benchmarks.paper.scaling import not_measured, plot_over_n, slope, values
 
-NAME = "blog"
 WIDE, NARROW = 1024, 64  # width of the head, for time and for memory
 TIMED = 4000  # positions
 LENGTHS = (1024, 2048, 4096, 8192, 16384, 24576)  # with the post's 4,096 and 4,096 x 6
@@ -30,46 +23,7 @@ QUICK_WIDE, QUICK_TIMED, QUICK_LENGTHS = 64, 200, (128, 256)
 SECONDS, QUICK_SECONDS = 1.0, 0.05
 CLAIMED_SPEED_UP = 5.57 / 2.24  # V100, N = 4,000, width 1,024
 CLAIMED_MB = {4096: {"softmax, unfused": 132, "linear": 12}, 24576: {"softmax, unfused": 4096, "linear": 72}}
-
-
-def softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, k, v)
-
-
-def unfused_softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    with sdpa_kernel(SDPBackend.MATH):
-        return F.scaled_dot_product_attention(q, k, v)
-
-
-def linear(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    return linear_attention(elu_plus_one(q), elu_plus_one(k), v)
-
-
-def authors_linear(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    from fast_transformers.masking import FullMask, LengthMask
-
-    batch, _, length, width = q.shape
-    lengths = LengthMask(torch.full((batch,), length), max_len=length)
-    y: torch.Tensor = _authors_linear(width)(
-        *(x.transpose(1, 2) for x in (q, k, v)), FullMask(length), lengths, lengths
-    )
-    return y.transpose(1, 2)
-
-
-@cache
-def _authors_linear(width: int) -> nn.Module:
-    from fast_transformers.attention.linear_attention import LinearAttention
-
-    return LinearAttention(width)
-
-
-AUTHORS = "linear, authors"
-ATTENTIONS: dict[str, Attention] = {
-    "softmax": softmax,
-    "softmax, unfused": unfused_softmax,
-    AUTHORS: authors_linear,
-    "linear": linear,
-}
+NAMES = ("softmax", "softmax, unfused", "linear, authors", "linear")
 
 
 def run(results: Results, quick: bool) -> None:
@@ -79,8 +33,8 @@ def run(results: Results, quick: bool) -> None:
     cases = [(wide, timed), *((NARROW, length) for length in lengths)]
     with Isolated() as isolated:
         for width, length in cases:
-            for name in ATTENTIONS:
-                if name != AUTHORS or missing_library() is None:
+            for name in NAMES:
+                if unavailable(name) is None:
                     call = partial(isolated.measure, partial(prepare, name, width), length, seconds)
                     results.measure(_key(name, width, length), call)
 
@@ -89,10 +43,11 @@ def prepare(name: str, width: int, length: int) -> Callable[[], object]:
     """Return a call of forward on one sequence [1, 1, N, width]."""
     generator = torch.Generator().manual_seed(length)
     q, k, v = (torch.randn(1, 1, length, width, generator=generator) for _ in range(3))
+    attend = attention(name, causal=False)
 
     def call() -> torch.Tensor:
         with torch.no_grad():
-            return ATTENTIONS[name](q, k, v)
+            return attend(q, k, v)
 
     return call
 
@@ -101,28 +56,23 @@ def section(results: Results) -> str:
     """Return the section of the page: the post's speed-up, its two memory figures, and both over N."""
     if not results.points:
         return "Not run.\n"
-    over_n = {name: _over_n(results, name) for name in ATTENTIONS}
-    seconds, peaks = (
-        {name: {n: point[field] for n, point in points.items() if field in point} for name, points in over_n.items()}
-        for field in ("step_seconds", "peak_bytes")
-    )
-    slopes = [[name, number(slope(seconds[name])), number(slope(peaks[name]))] for name in ATTENTIONS]
+    over_n = {name: _over_n(results, name) for name in NAMES}
+    seconds, peaks = (values(over_n, field) for field in ("step_seconds", "peak_bytes"))
+    slopes = [[name, number(slope(seconds[name])), number(slope(peaks[name]))] for name in NAMES]
     parts = [
         "Non-causal attention, forward alone, one head, float32. The post measured on a V100.\n",
         _speed_up(results),
         _memory(over_n),
         table(["attention", "time ~ N^p", "memory ~ N^p"], slopes),
-        plot(results, "blog-time", "Time of forward, non-causal", _curves(seconds, 1e3), "N", "ms"),
-        plot(results, "blog-memory", "Peak memory of forward, non-causal", _curves(peaks, 1e-6), "N", "MB"),
+        plot_over_n(results, "blog-time", "Time of forward, non-causal", seconds, 1e3, "ms"),
+        plot_over_n(results, "blog-memory", "Peak memory of forward, non-causal", peaks, 1e-6, "MB"),
     ]
-    if reason := missing_library():
-        parts.append(f"{AUTHORS}: not measured, {reason}.\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *not_measured(NAMES)])
 
 
 def _speed_up(results: Results) -> str:
     width, length = (QUICK_WIDE, QUICK_TIMED) if results.quick else (WIDE, TIMED)
-    points = {name: results.get(_key(name, width, length)) or {} for name in ATTENTIONS}
+    points = {name: results.get(_key(name, width, length)) or {} for name in NAMES}
     ours = points["linear"].get("step_seconds")
     rows = []
     for name, point in points.items():
@@ -153,7 +103,3 @@ def _over_n(results: Results, name: str) -> dict[int, Point]:
     lengths = QUICK_LENGTHS if results.quick else LENGTHS
     found = {length: results.get(_key(name, NARROW, length)) for length in lengths}
     return {length: point for length, point in found.items() if point is not None}
-
-
-def _curves(values: dict[str, dict[int, float]], unit: float) -> dict[str, list[list[tuple[float, float]]]]:
-    return {name: [[(n, unit * value) for n, value in points.items()]] for name, points in values.items() if points}

@@ -14,12 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.paper.attentions import attention, unavailable
-from benchmarks.paper.encoder import Attention, Encoder, Sizes, reset, without_mask
+from benchmarks.paper.attentions import Attention, attention, unavailable
+from benchmarks.paper.encoder import Encoder, Sizes, reset
 from benchmarks.paper.markdown import number, plot, table
-from benchmarks.paper.results import Results
+from benchmarks.paper.results import Point, Results
 
-NAME = "copy"
 SYMBOLS, SEPARATOR = 10, 0  # symbols are 1 to 10; the separator is the padding too, as in the authors' task
 ATTENTIONS = ("softmax", "lsh-4", "linear")
 CHUNK = 16  # positions of LSH's chunks
@@ -116,13 +115,17 @@ def run(results: Results, quick: bool) -> None:
     names = [name for name in ATTENTIONS if unavailable(name) is None]
     for seed in SEEDS:
         for name in names:
-            attend = without_mask(attention(name, CHUNK))
+            attend = attention(name, CHUNK)
             results.measure(f"{name}/{seed}", lambda attend=attend, seed=seed: train(task, attend, seed))
+
+
+def _trainings(results: Results) -> dict[str, list[Point]]:
+    return {name: [p for seed in SEEDS if (p := results.get(f"{name}/{seed}"))] for name in ATTENTIONS}
 
 
 def summary(results: Results) -> str:
     """Return a sentence on what copies; empty for a quick run."""
-    found = {name: [p for seed in SEEDS if (p := results.get(f"{name}/{seed}"))] for name in ATTENTIONS}
+    found = _trainings(results)
     if results.quick or not any(found.values()):
         return ""
     counts = [
@@ -134,7 +137,7 @@ def summary(results: Results) -> str:
 
 
 def section(results: Results) -> str:
-    found = {name: [p for seed in SEEDS if (p := results.get(f"{name}/{seed}"))] for name in ATTENTIONS}
+    found = _trainings(results)
     trained = [point for points in found.values() for point in points]
     if not trained:
         return "Not run yet.\n"

@@ -1,8 +1,7 @@
 """One transformer for the comparisons that train: the layers are the same, and only the attention differs.
 
-Layers are those of the authors' code: post-norm, feed-forward with relu, one more norm at the end. Attention is a
-function of queries, keys and values [B, H, N, C or M] and of a mask [B, N] of the positions that are not padding, or
-None: those of attentions.py by `without_mask`, or those of speech/attentions.py, which are not causal.
+Layers are those of the authors' code: post-norm, feed-forward with relu, one more norm at the end. Attention is one of
+attentions.py.
 """
 
 from collections.abc import Callable
@@ -12,11 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from scanline.kernels.attention import causal_linear_attention
-from scanline.kernels.feature_maps import FeatureMap
+from benchmarks.paper.attentions import Attention
 from scanline.model.network.embedding import waves
-
-Attention = Callable[..., torch.Tensor]  # of q, k, v [B, H, N, C or M] and a mask [B, N] or None
 
 
 @dataclass(frozen=True)
@@ -30,17 +26,6 @@ class Sizes:
     def width(self) -> int:
         """D, of the residual stream."""
         return self.heads * self.head_width
-
-
-def without_mask(attend: Callable[..., torch.Tensor]) -> Attention:
-    """Return a causal attention of attentions.py, which knows no padding: it is at the end, where no position that is
-    read sees it."""
-    return lambda q, k, v, mask: attend(q, k, v)
-
-
-def linear_of(phi: FeatureMap) -> Callable[..., torch.Tensor]:
-    """Return causal linear attention on q, k, v [B, H, N, C or M] with a feature map (eq. 8-12)."""
-    return lambda q, k, v: causal_linear_attention(phi(q), phi(k), v)[0]
 
 
 class Layer(nn.Module):

@@ -6,13 +6,13 @@ CHECKS moments the averaged weights are tested on the same test images. Time cou
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import torch
 
-from benchmarks.paper.attentions import AttentionTransformer, attention, unavailable
+from benchmarks.paper.attentions import Attention, AttentionTransformer, attention, unavailable
 from benchmarks.paper.markdown import Curve, number, plot, table
 from benchmarks.paper.painting import papers_form
 from benchmarks.paper.results import Point, Results
@@ -67,21 +67,33 @@ def recipe(updates: int, seed: int) -> TrainingConfig:
 def trained(name: str, seed: int, train: np.ndarray, test: np.ndarray, updates: int, quick: bool) -> Point:
     """Return {"updates", "train_seconds", "bits_per_dim"}, one number of each at each check, the first before any
     update; bits_per_dim of the images `test` [n, N]."""
-    config = recipe(updates, seed)
-    updater = _updater(name, config, quick)
-    spent = 0.0
+    updater = new_updater(attention(name, CHUNK), recipe(updates, seed), quick)
     point: Point = {"updates": [0], "train_seconds": [0.0], "bits_per_dim": [tested(updater.average.model, test)]}
     checks = {round(updates * part / CHECKS) for part in range(1, CHECKS + 1)}
-    for update in range(updates):
-        batch = batch_at(train, update, config, updater.model.config)
-        start = time.perf_counter()
-        updater.update(batch, update, learning_rate(config, update))
-        spent += time.perf_counter() - start
-        if update + 1 in checks:
-            point["updates"].append(update + 1)
-            point["train_seconds"].append(spent)
+    for update, (_, seconds) in enumerate(updates_of(updater, train), 1):
+        if update in checks:
+            point["updates"].append(update)
+            point["train_seconds"].append(seconds)
             point["bits_per_dim"].append(tested(updater.average.model, test))
     return point
+
+
+def new_updater(attend: Attention, config: TrainingConfig, quick: bool) -> Updater:
+    """Return what trains a network with that attention, whose first weights are those of the recipe's seed."""
+    torch.manual_seed(config.seed)
+    network = AttentionTransformer(QUICK_CONFIG if quick else CONFIG, attend)
+    return Updater(network, config, Group(), torch.float32, compiled=False)
+
+
+def updates_of(updater: Updater, train: np.ndarray) -> Iterator[tuple[float, float]]:
+    """Make the recipe's updates and yield, after each, its loss and the seconds of all updates so far."""
+    config, spent = updater.config, 0.0
+    for update in range(config.updates):
+        batch = batch_at(train, update, config, updater.model.config)
+        start = time.perf_counter()
+        loss, _ = updater.update(batch, update, learning_rate(config, update))
+        spent += time.perf_counter() - start
+        yield loss.item(), spent
 
 
 def tested(model: Transformer, images: np.ndarray) -> float:
@@ -97,7 +109,7 @@ def section(results: Results) -> str:
     plan = results.get(PLAN)
     if plan is None:
         return "Bits/dim by equal work: not run (it needs MNIST in `<data>/mnist`).\n"
-    trainings = {name: [p for seed in SEEDS if (p := results.get(_key(name, seed)))] for name in ATTENTIONS}
+    trainings = _trainings(results)
     rows = [_row(name, points) for name, points in trainings.items()]
     return "\n".join(
         [
@@ -118,8 +130,7 @@ def section(results: Results) -> str:
 
 def summary(results: Results) -> str:
     """Return a sentence on bits/dim after equal work; empty where softmax or linear attention was not trained."""
-    plan = results.get(PLAN)
-    trainings = {name: [p for seed in SEEDS if (p := results.get(_key(name, seed)))] for name in ATTENTIONS}
+    plan, trainings = results.get(PLAN), _trainings(results)
     if plan is None or not trainings["softmax"] or not trainings["linear"]:
         return ""
     last = {name: [point["bits_per_dim"][-1] for point in points] for name, points in trainings.items() if points}
@@ -134,13 +145,8 @@ def _plan(results: Results, names: Sequence[str], train: np.ndarray, quick: bool
     """Time an update of each attention, and share out the time that is left."""
     seconds = {}
     for name in names:
-        config = recipe(LEAST, 0)
-        updater = _updater(name, config, quick)
-        batch = batch_at(train, 0, config, updater.model.config)
-        updater.update(batch, 0, config.learning_rate)
-        start = time.perf_counter()
-        updater.update(batch, 1, config.learning_rate)
-        seconds[name] = time.perf_counter() - start
+        (_, first), (_, both) = updates_of(new_updater(attention(name, CHUNK), recipe(2, 0), quick), train)
+        seconds[name] = both - first
     # a test costs less than half of an update for each image of a batch: forward alone
     tests = CHECKS * TEST_IMAGES / recipe(LEAST, 0).batch / 2
     left = SHARE * min(results.remaining, 3600.0) / len(SEEDS) / sum(seconds.values()) - tests
@@ -148,14 +154,12 @@ def _plan(results: Results, names: Sequence[str], train: np.ndarray, quick: bool
     return {"updates": updates, "update_seconds": seconds}
 
 
-def _updater(name: str, config: TrainingConfig, quick: bool) -> Updater:
-    torch.manual_seed(config.seed)
-    network = AttentionTransformer(QUICK_CONFIG if quick else CONFIG, attention(name, CHUNK))
-    return Updater(network, config, Group(), torch.float32, compiled=False)
-
-
 def _key(name: str, seed: int) -> str:
     return f"equal work/{name}/{seed}"
+
+
+def _trainings(results: Results) -> dict[str, list[Point]]:
+    return {name: [p for seed in SEEDS if (p := results.get(_key(name, seed)))] for name in ATTENTIONS}
 
 
 def _row(name: str, points: Sequence[Point]) -> list[str]:

@@ -5,27 +5,19 @@ but no more weights. The copy task is that of copy_task.py with fewer updates, M
 equal_work.py. Each training is one point of the results.
 """
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks.paper import copy_task
-from benchmarks.paper.attentions import AttentionTransformer
-from benchmarks.paper.encoder import linear_of, without_mask
-from benchmarks.paper.equal_work import CONFIG, QUICK_CONFIG, recipe, tested
+from benchmarks.paper.attentions import linear_of
+from benchmarks.paper.equal_work import new_updater, recipe, tested, updates_of
 from benchmarks.paper.maps import MAPS, features
 from benchmarks.paper.markdown import number, plot, table
 from benchmarks.paper.results import Results
 from scanline.model import datasets
-from scanline.model.training.data.batches import batch_at
-from scanline.model.training.optimise.optimiser import learning_rate
-from scanline.model.training.optimise.processes import Group
-from scanline.model.training.optimise.update import Updater
 
-NAME = "feature-maps"
 COPY = replace(copy_task.FULL, updates=1800, drop=1500)
 MNIST_UPDATES, QUICK_MNIST_UPDATES = 300, 2
 TEST_IMAGES, QUICK_TEST_IMAGES = 64, 2
@@ -37,12 +29,12 @@ def run(results: Results, quick: bool) -> None:
     """Train with each map on both tasks; without MNIST on the first alone."""
     task = copy_task.QUICK if quick else COPY
     for name, phi in MAPS.items():
-        attend = without_mask(linear_of(phi))
+        attend = linear_of(phi)
         results.measure(f"copy/{name}", lambda attend=attend: copy_task.train(task, attend, SEED))
     try:
         train, test = (datasets.load("mnist", results.data / "mnist", split) for split in ("train", "test"))
     except datasets.DataError as error:
-        print(f"{NAME}: {error}")
+        print(f"{results.part}: {error}")
         return
     test = test[: QUICK_TEST_IMAGES if quick else TEST_IMAGES].copy()  # the file itself is read-only
     for name in MAPS:
@@ -52,30 +44,24 @@ def run(results: Results, quick: bool) -> None:
 def train_mnist(name: str, train: np.ndarray, test: np.ndarray, quick: bool) -> dict[str, Any]:
     """Return bits/dim of the images `test` [n, N] by the averaged weights, those of the training's batches at KEPT
     updates, milliseconds of an update, and bytes of the state of one image."""
-    config = QUICK_CONFIG if quick else CONFIG
     plan = recipe(QUICK_MNIST_UPDATES if quick else MNIST_UPDATES, SEED)
-    torch.manual_seed(plan.seed)
-    network = AttentionTransformer(config, linear_of(MAPS[name]))
-    updater = Updater(network, plan, Group(), torch.float32, compiled=False)
+    updater = new_updater(linear_of(MAPS[name]), plan, quick)
+    config = updater.model.config
     keep = {max(1, plan.updates * (i + 1) // KEPT) for i in range(KEPT)}
     curve: dict[str, list[float]] = {"updates": [], "loss": []}
     losses: list[float] = []  # since the last one that was kept
-    spent = 0.0
-    for update in range(plan.updates):
-        batch = batch_at(train, update, plan, config)
-        start = time.perf_counter()
-        loss, _ = updater.update(batch, update, learning_rate(plan, update))
-        spent += time.perf_counter() - start
-        losses.append(loss.item())
-        if update + 1 in keep:
-            curve["updates"].append(update + 1)
+    for update, (loss, seconds) in enumerate(updates_of(updater, train), 1):
+        losses.append(loss)
+        update_ms = 1e3 * seconds / update
+        if update in keep:
+            curve["updates"].append(update)
             curve["loss"].append(float(np.mean(losses)))
             losses.clear()
     width = features(name, config.key_width)
     return {
         **curve,
         "bits_per_dim": tested(updater.average.model, test),
-        "update_ms": 1e3 * spent / plan.updates,
+        "update_ms": update_ms,
         "features": width,
         "state_bytes": replace(config, key_width=width).state_bytes_per_image,
         "test_images": len(test),
@@ -129,7 +115,7 @@ def section(results: Results) -> str:
         text += "MNIST: not run; it needs the images in `<data>/mnist`.\n"
     pictures = [
         plot(
-            results, f"{NAME}-{task}", f"Feature maps: {title}",
+            results, f"{results.part}-{task}", f"Feature maps: {title}",
             {name: [list(zip(point["updates"], point["loss"], strict=True))] for name, point in points.items()},
             "updates", loss, ("linear", "log"),
         )

@@ -6,7 +6,7 @@ Slopes are of least squares on the logarithms, over the points from the length S
 on N no longer counts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,6 @@ from benchmarks.paper.isolated import Isolated
 from benchmarks.paper.markdown import number, plot, table
 from benchmarks.paper.results import Point, Results
 
-NAME = "scaling"
 HEADS, WIDTH = 8, 32
 LENGTHS = tuple(2**power for power in range(9, 17))
 QUICK_LENGTHS = (128, 256)
@@ -69,10 +68,8 @@ def slope(points: dict[int, float]) -> float | None:
 def slopes(results: Results) -> dict[str, tuple[float | None, float | None]]:
     """Return the slopes of time and of memory, by attention."""
     measured = {name: _points(results, name) for name in NAMES}
-    return {
-        name: (slope(_values(points, "step_seconds")), slope(_values(points, "peak_bytes")))
-        for name, points in measured.items()
-    }
+    seconds, peaks = (values(measured, field) for field in ("step_seconds", "peak_bytes"))
+    return {name: (slope(seconds[name]), slope(peaks[name])) for name in NAMES}
 
 
 def summary(results: Results) -> str:
@@ -95,8 +92,7 @@ def section(results: Results) -> str:
     if not results.points:
         return "Not run.\n"
     measured = {name: _points(results, name) for name in NAMES}
-    seconds = {name: _values(points, "step_seconds") for name, points in measured.items()}
-    peaks = {name: _values(points, "peak_bytes") for name, points in measured.items()}
+    seconds, peaks = (values(measured, field) for field in ("step_seconds", "peak_bytes"))
     rows = [[name, *(number(value) for value in both)] for name, both in slopes(results).items()]
     parts = [
         f"Forward and backward of one causal sequence, {HEADS} heads of {WIDTH}, float32. Slopes p of N^p from"
@@ -104,12 +100,12 @@ def section(results: Results) -> str:
         table(["attention", "time ~ N^p", "memory ~ N^p"], rows),
         "Milliseconds:\n",
         _table(measured, seconds, 1e3),
-        _plot(results, "scaling-time", "Time of forward and backward", seconds, 1e3, "ms"),
+        plot_over_n(results, "scaling-time", "Time of forward and backward", seconds, 1e3, "ms"),
         "Peak memory, MB:\n",
         _table(measured, peaks, 1e-6),
-        _plot(results, "scaling-memory", "Peak memory of forward and backward", peaks, 1e-6, "MB"),
+        plot_over_n(results, "scaling-memory", "Peak memory of forward and backward", peaks, 1e-6, "MB"),
     ]
-    parts += [f"{name}: not measured, {reason}.\n" for name in NAMES if (reason := unavailable(name))]
+    parts += not_measured(NAMES)
     parts.append(
         "softmax is torch's fused kernel, which keeps no N x N matrix: its memory grows with N, its time with N^2. The"
         " paper's baseline is the unfused one. linear, reference is a loop over positions, the law that fast ones are"
@@ -130,8 +126,14 @@ def _points(results: Results, name: str) -> dict[int, Point]:
     return {length: point for length, point in found.items() if point is not None}
 
 
-def _values(points: dict[int, Point], field: str) -> dict[int, float]:
-    return {length: point[field] for length, point in points.items() if field in point}
+def values(measured: dict[str, dict[int, Point]], field: str) -> dict[str, dict[int, float]]:
+    """Return a field of the points over N, by attention, where it was measured."""
+    return {name: {n: p[field] for n, p in points.items() if field in p} for name, points in measured.items()}
+
+
+def not_measured(names: Sequence[str]) -> list[str]:
+    """Return a sentence for each attention that cannot be measured here."""
+    return [f"{name}: not measured, {reason}.\n" for name in names if (reason := unavailable(name))]
 
 
 def _table(measured: dict[str, dict[int, Point]], values: dict[str, dict[int, float]], unit: float) -> str:
@@ -147,6 +149,9 @@ def _table(measured: dict[str, dict[int, Point]], values: dict[str, dict[int, fl
     return table(["N", *(f"{length:,}" for length in lengths)], rows)
 
 
-def _plot(results: Results, file: str, title: str, values: dict[str, dict[int, float]], unit: float, label: str) -> str:
+def plot_over_n(
+    results: Results, file: str, title: str, values: dict[str, dict[int, float]], unit: float, label: str
+) -> str:
+    """Draw values over N, by attention, in that unit."""
     curves = {name: [[(n, unit * value) for n, value in points.items()]] for name, points in values.items() if points}
     return plot(results, file, title, curves, "N", label)

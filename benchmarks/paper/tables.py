@@ -10,7 +10,6 @@ from benchmarks.paper.markdown import number, table
 from benchmarks.paper.painting import GROWING, METHODS, QUICK_SIZES, SIZES, Size
 from benchmarks.paper.results import Point, Results
 
-NAME = "tables"
 SECONDS, QUICK_SECONDS = 6.0, 0.05  # of timed calls for each method and batch
 LINEAR, OURS = "linear, authors", "linear"
 # images/s on a GPU (Tables 1 and 2) and seconds of one image on a CPU (Table 5)

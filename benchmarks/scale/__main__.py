@@ -15,7 +15,8 @@ import json
 import os
 import time
 from collections import Counter
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -25,15 +26,14 @@ import ray
 from ray import serve as ray_serve
 from ray.serve._private.request_router.pow_2_router import PowerOfTwoChoicesRequestRouter
 
-from benchmarks.cluster import PORT, clustered
 from benchmarks.scale.arithmetic import NETWORK, Cost, Load, predict
 from benchmarks.scale.sleeping_replica import IMAGE_SECONDS, SleepingReplica
 from benchmarks.serving.client import GENERATIONS, NPY, HttpClient
-from benchmarks.serving.server import Server, children, processor_seconds, raise_descriptor_limit
+from benchmarks.serving.server import Server, children, processor_seconds, raise_descriptor_limit, wait_until_ready
 from scanline.model import zoo
 from scanline.model.formats.model_dir import load_config
 from scanline.model.machine import print_json
-from scanline.server.cluster import application
+from scanline.server.cluster import app, application
 
 PARTS = {  # by what a process is called; others are Ray's own of the node
     "ray::ServeReplica:scanline:Ingress": "ingress",
@@ -42,6 +42,7 @@ PARTS = {  # by what a process is called; others are Ray's own of the node
     "haproxy": "proxy",
     "ray::ServeController": "controller",
 }
+PORT = 8123
 SLOTS, SECONDS = 64, 15.0
 
 
@@ -93,10 +94,19 @@ async def measure(clients: int = 0, *sizes: int, model: str = zoo.DEFAULT) -> di
     return measured
 
 
-def sleeping(replicas: int, slots: int, model: str = zoo.DEFAULT) -> AbstractContextManager[Server]:
+@contextmanager
+def sleeping(replicas: int, slots: int, model: str = zoo.DEFAULT) -> Iterator[None]:
     """Start a service of so many replicas that sleep."""
-    limits = {"max_waiting_images": 10_000_000, "max_overhead_per_second": 1_000_000}  # what a run leaves counts, too
-    return clustered(replicas, slots, model=model, cpus=0.01, ingress_cpus=0.01, log_level="warning", **limits)
+    args = {"model": model, "replicas": replicas, "slots": slots, "cpus": 0.01, "ingress_cpus": 0.01}
+    args |= {"max_waiting_images": 10_000_000, "max_overhead_per_second": 1_000_000}  # what a run leaves counts, too
+    ray_serve.run(app({**args, "log_level": "warning"}), name="scanline", route_prefix="/")
+    server = Server(wait_until_ready(f"http://127.0.0.1:{PORT}"), os.getpid())
+    while server.metrics()[("scanline_batch_slots", frozenset({("model_name", model)}))] < replicas * slots:
+        time.sleep(0.5)
+    try:
+        yield
+    finally:
+        ray_serve.delete("scanline")
 
 
 def calibrate() -> tuple[dict[str, Cost], dict[int, dict[str, float]]]:

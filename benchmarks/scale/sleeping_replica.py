@@ -12,7 +12,7 @@ from scanline.model.sampling.messages import Finished, Ready, Stats
 from scanline.server.cluster import replica
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.engine.handle import EngineHandle
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 from scanline.server.engine.worker.process import EngineOptions
 
 IMAGE_SECONDS = 2.0  # a replica has slots / IMAGE_SECONDS images/s; on an H100 it is 0.5 with 4,096 slots
@@ -26,7 +26,7 @@ class SleepingEngine(EngineHandle):
     def __init__(self, options: EngineOptions) -> None:
         super().__init__(options)
         self.image = bytes(load_config(options.directory).bytes)
-        self.waiting: deque[tuple[PendingJob, int]] = deque()
+        self.waiting: deque[tuple[Job, int]] = deque()
         self.running = 0
 
     slots = property(lambda self: self.options.slots)
@@ -38,11 +38,11 @@ class SleepingEngine(EngineHandle):
     async def close(self) -> None:
         """Do nothing."""
 
-    def _begin(self, job: PendingJob) -> None:
+    def _begin(self, job: Job) -> None:
         self.waiting.extend((job, index) for index in job.request.indices)
         self._fill()
 
-    def _leave(self, job: PendingJob) -> None:
+    def _leave(self, job: Job) -> None:
         if not job.has_ended:
             self.waiting = deque(entry for entry in self.waiting if entry[0] is not job)
 
@@ -52,7 +52,7 @@ class SleepingEngine(EngineHandle):
             self.running += len(taken)
             asyncio.get_running_loop().call_later(IMAGE_SECONDS, self._finish, taken)
 
-    def _finish(self, taken: list[tuple[PendingJob, int]]) -> None:
+    def _finish(self, taken: list[tuple[Job, int]]) -> None:
         self.running -= len(taken)
         for job, index in taken:
             job.receive(Finished(job.id, index, self.image, 1.0))

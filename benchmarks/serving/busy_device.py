@@ -185,6 +185,7 @@ def served(directory: Path, processes: int) -> Iterator[Server]:
     process = multiprocessing.get_context("spawn").Process(target=_server_process, args=(directory, port, processes))
     process.start()
     try:
+        assert process.pid is not None
         yield Server(wait_until_ready(f"http://127.0.0.1:{port}"), process.pid)
     finally:
         process.terminate()
@@ -212,7 +213,6 @@ def measure_api(server: Server, size: int, images: int, accept: str) -> ApiResul
 
 def _seconds(server: Server) -> tuple[float, float, float, float]:
     """Return processor seconds of the API's event loops, of all its threads, of the main process and of the engine."""
-    assert server.pid is not None
     processes, used = server.api_processes, server.processor()
     loops = sum(processor_seconds(process, process) for process in processes)
     main = 0.0 if server.pid in processes else processor_seconds(server.pid)

@@ -1,7 +1,4 @@
-"""Requests in every form of the API, and the images that they must return.
-
-Each request returns the images' bytes [n, N] and what they took on the wire.
-"""
+"""Requests in every form of the API, and the images that they must return."""
 
 import asyncio
 import base64
@@ -24,7 +21,7 @@ from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 JSON, NPY, PNG = "application/json", "application/x-npy", "image/png"
@@ -73,8 +70,6 @@ class Answer:
     """The answer to one request."""
 
     images: np.ndarray  # [n, N] uint8
-    bytes: int  # head and body of the response, or websocket messages and their frame headers; nothing of TCP and IP
-    messages: int  # events or websocket messages; 1 if the response comes in one piece
     first: float | None = None  # time.monotonic() of the first pixels; None if all come at once
 
 
@@ -104,8 +99,8 @@ class HttpClient:
 
     async def post(
         self, path: str, body: bytes, accept: str = JSON, receive: Callable[[bytes], object] | None = None
-    ) -> tuple[int, bytes, int]:
-        """Return the status, the body, and the bytes of head and body; `receive` gets the pieces of a body instead."""
+    ) -> tuple[int, bytes]:
+        """Return the status and the body; `receive` gets the pieces of a body instead."""
         head = (
             f"POST {path} HTTP/1.1\r\nhost: {self.host}:{self.port}\r\naccept: {accept}\r\n"
             f"content-type: {JSON}\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -115,9 +110,8 @@ class HttpClient:
             async with asyncio.timeout(TIMEOUT):
                 writer.write(head.encode() + body)
                 received = (await reader.readuntil(b"\r\n\r\n")).lower()
-                status, whole, bytes_received = int(received.split(b" ", 2)[1]), bytearray(), len(received)
+                status, whole = int(received.split(b" ", 2)[1]), bytearray()
                 async for piece in _pieces(reader, received):
-                    bytes_received += len(piece)
                     (receive if receive and status == 200 else whole.extend)(piece)
         except BaseException:
             writer.transport.abort()  # what is left of the answer would be taken for the next one
@@ -126,14 +120,14 @@ class HttpClient:
             writer.close()
         else:
             self.idle.append((reader, writer))
-        return status, bytes(whole), bytes_received
+        return status, bytes(whole)
 
-    async def ask(self, path: str, fields: dict[str, Any], accept: str = JSON, **options: Any) -> tuple[bytes, int]:
-        """Return the body of a right answer, and the bytes of head and body; RefusedError for any other status."""
-        status, body, received = await self.post(path, json.dumps(fields).encode(), accept, **options)
+    async def ask(self, path: str, fields: dict[str, Any], accept: str = JSON, **options: Any) -> bytes:
+        """Return the body of a right answer; RefusedError for any other status."""
+        status, body = await self.post(path, json.dumps(fields).encode(), accept, **options)
         if status != 200:
             raise RefusedError(status, json.loads(body)["error"]["code"])
-        return body, received
+        return body
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         while self.idle:
@@ -158,27 +152,25 @@ async def _pieces(reader: asyncio.StreamReader, head: bytes) -> AsyncIterator[by
 
 
 async def post_npy(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
-    body, received = await client.ask(path, fields, NPY)
-    images = np.load(io.BytesIO(body))
-    return Answer(images.reshape(len(images), -1), received, 1)
+    images = np.load(io.BytesIO(await client.ask(path, fields, NPY)))
+    return Answer(images.reshape(len(images), -1))
 
 
 async def post_json(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
-    body, received = await client.ask(path, fields)
-    return Answer(np.stack([decode(image["b64_json"]) for image in json.loads(body)["data"]]), received, 1)
+    body = await client.ask(path, fields)
+    return Answer(np.stack([decode(image["b64_json"]) for image in json.loads(body)["data"]]))
 
 
-async def post_events(client: HttpClient, path: str, fields: dict[str, Any], partial_images: int = 2) -> Answer:
+async def post_events(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
     """Ask for server-sent events."""
     images: dict[int, np.ndarray] = {}
-    messages, first, rest = 0, None, b""
+    first, rest = None, b""
 
     def receive(piece: bytes) -> None:
-        nonlocal messages, first, rest
+        nonlocal first, rest
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             if line.startswith(b"data: "):
-                messages += 1
                 event = json.loads(line.removeprefix(b"data: "))
                 if error := event.get("error"):
                     raise RefusedError(0, error["code"])
@@ -186,9 +178,8 @@ async def post_events(client: HttpClient, path: str, fields: dict[str, Any], par
                 if event["type"].endswith(".completed"):
                     images[event["index"]] = decode(event["b64_json"])
 
-    fields = {**fields, "stream": True, "partial_images": partial_images}
-    _, received = await client.ask(path, fields, receive=receive)
-    return Answer(np.stack([images[index] for index in range(fields["n"])]), received, messages, first)
+    await client.ask(path, {**fields, "stream": True, "partial_images": 2}, receive=receive)
+    return Answer(np.stack([images[index] for index in range(fields["n"])]), first)
 
 
 def open_websocket(url: str, **options: Any) -> connect:
@@ -201,13 +192,10 @@ async def over_websocket(socket: ClientConnection, fields: dict[str, Any], pause
     """Run a job on a connection that has no other job; nothing is read for `pause` seconds after its start."""
     await socket.send(json.dumps({"type": "complete" if "image" in fields else "generate", **fields}))
     images: dict[int, bytearray] = {}
-    length = messages = ended = 0
-    first = None
+    ended, first = 0, None
     while True:
         async with asyncio.timeout(TIMEOUT):
             message = await socket.recv()
-        length += len(message) + (2 if len(message) < 126 else 4)
-        messages += 1
         if isinstance(message, bytes):
             first = first or time.monotonic()
             _, index, start = FRAME.unpack_from(message)
@@ -228,7 +216,7 @@ async def over_websocket(socket: ClientConnection, fields: dict[str, Any], pause
                 if ended != len(images):
                     raise ValueError(f"{ended} images have ended, frames came of {len(images)}")
                 ordered = np.stack([np.frombuffer(images[index], np.uint8) for index in range(ended)])
-                return Answer(ordered, length, messages, first)
+                return Answer(ordered, first)
 
 
 def decode(b64_json: str) -> np.ndarray:

@@ -1,18 +1,15 @@
 """Load on a server: latencies, rate relative to the offline generator's, costs, and whether every byte is right.
 
-    python -m benchmarks.serving.load [standard | one-image | wire | websockets] [--model MODEL] [--rounds ROUNDS]
+    python -m benchmarks.serving.load [standard | one-image | websockets] [--model MODEL] [--rounds ROUNDS]
 
 Every answer is compared with the offline generator's bytes of its seed. In every round each case runs between two runs
 of the offline generator while the server idles; `served/offline` is the median of their ratios over the rounds, so that
 whatever else the machine does affects both. Latencies of Poisson arrivals count from when a request was due, not from
 when it was sent. "queue" and "first pixel" of POSTs come from the server's own histograms; websockets and events time
-their first pixel themselves. Bytes and messages of an image are counted as a client receives them: heads and bodies of
-responses, websocket messages with their frame headers, nothing of TCP and IP. "API ms" and "engine ms" are the
-processor time of these processes for an image.
+their first pixel themselves. "API ms" and "engine ms" are the processor time of these processes for an image.
 
 standard    many images in one request, many clients, many websockets, Poisson arrivals
 one-image   one image on a kept connection beside one image offline, in turns
-wire        each form of answer, for requests of 1 and of 64 images
 websockets  --clients websockets at once; a tenth are slow readers: they ask for 16 images, have a small socket buffer,
             and read nothing (nor answer pings) for --pause seconds after their job has started
 """
@@ -26,7 +23,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,7 +40,6 @@ from benchmarks.serving.client import (
     HttpClient,
     open_websocket,
     over_websocket,
-    post_events,
     post_json,
     post_npy,
 )
@@ -54,18 +49,13 @@ from scanline.model import zoo
 from scanline.model.machine import print_json
 from scanline.model.precision import DEFAULT, PRECISIONS
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import loaded_engine, run
+from scanline.model.tasks.offline import loaded_engine, run
 
 SEEDS = 8
 SLOW_IMAGES = 16  # of a slow reader's job
 HANDSHAKES = 64  # at once
 SAMPLE_SECONDS = 0.5  # between two samples of the server's size
-POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {
-    "json": post_json,
-    "npy": post_npy,
-    "events, no partial images": partial(post_events, partial_images=0),
-    "events, 2 partial images": post_events,
-}
+POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {"json": post_json, "npy": post_npy}
 MIXED = ("json", "npy", "websocket")
 OfflineRates = Callable[[], tuple[float, float]]  # images a second, processor seconds of an image
 
@@ -108,14 +98,6 @@ SUITES = {
         offline=512,  # two waves on two cores
     ),
     "one-image": Suite((Case("one image", n=1, kind="json", clients=1),), rounds=40, offline=1),
-    "wire": Suite(
-        tuple(
-            Case(f"{kind}, n = {n}", n=n, kind=kind, clients=64 // n, requests=8)
-            for n in (1, 64)
-            for kind in (*POSTS, "websocket")
-        ),
-        slots=64,
-    ),
     "websockets": Suite((Case("websockets", n=1, kind="websocket", clients=2000, slow=0.1, pause=60),), slots=1024),
 }
 
@@ -132,11 +114,8 @@ class Load:
         """Run a case once; `offline` is the rate that `case.share` is a share of."""
         outcome = Outcome(before=await asyncio.to_thread(self.server.metrics))
         before = self.server.processor()
-        if self.server.pid is None:
+        async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes:
             await self._requests(case, outcome, offline)
-        else:
-            async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes:
-                await self._requests(case, outcome, offline)
         outcome.processor = self.server.processor()
         outcome.processor.subtract(before)
         outcome.after = await asyncio.to_thread(self.server.metrics)
@@ -206,8 +185,6 @@ class Load:
             outcome.failed[f"{kind}: {type(error).__name__}: {error}"] += 1
             return
         outcome.latencies.append(time.monotonic() - due)
-        outcome.bytes += answer.bytes
-        outcome.messages += answer.messages
         if answer.first is not None:
             outcome.firsts.append(answer.first - due)
         if np.array_equal(answer.images, self.expected.images[seed][:n]):

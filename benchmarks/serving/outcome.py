@@ -22,8 +22,6 @@ class Outcome:
     seconds: float = 0.0
     images: int = 0  # right ones
     wrong: int = 0  # requests
-    bytes: int = 0
-    messages: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
     firsts: list[float] = field(default_factory=list)
@@ -58,8 +56,6 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
         "queue_seconds": queue.tolist(),
         "first_pixel_seconds": np.quantile(firsts, [0.5, 0.99]).tolist() if firsts else server_first.tolist(),
         "request_seconds": np.quantile(latencies, [0.5, 0.99]).tolist(),
-        "bytes_of_image": sum(outcome.bytes for outcome in outcomes) / images,
-        "messages_of_image": sum(outcome.messages for outcome in outcomes) / images,
         "processor_ms_of_image": {name: 1e3 * seconds for name, seconds in processor.items()},
         **{name: [held[0], max(held), held[-1]] for name, held in sizes.items() if held},
         "frames_merged": sum(total(o.after, FRAMES) - total(o.before, FRAMES) for o in outcomes),
@@ -71,7 +67,7 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
 def table(results: dict[str, dict[str, Any]], rounds: int) -> Table:
     latencies = ("queue", "first pixel", "request")
     columns = ("case", "requests", "images/s", "served/offline", *(f"{name} s" for name in latencies))
-    costs = ("bytes", "messages", "API ms", "engine ms", "offline ms")
+    costs = ("API ms", "engine ms", "offline ms")
     shown = Table(*columns, *costs, "wrong", "failed", title=f"medians of {rounds} rounds; latencies p50 / p99")
     for name, result in results.items():
         quantiles = (result[f"{latency.replace(' ', '_')}_seconds"] for latency in latencies)
@@ -81,8 +77,6 @@ def table(results: dict[str, dict[str, Any]], rounds: int) -> Table:
             f"{result['images_per_second']:.1f} of {result['offline_images_per_second']:.1f}",
             f"{result['served_over_offline']:.2f}",
             *(f"{p50:.3f} / {p99:.3f}" for p50, p99 in quantiles),
-            f"{result['bytes_of_image']:,.0f}",
-            f"{result['messages_of_image']:.2f}",
             *(f"{milliseconds:.3f}" for milliseconds in result["processor_ms_of_image"].values()),
             str(result["wrong"]),
             str(sum(result["failed"].values())),

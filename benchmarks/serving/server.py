@@ -38,10 +38,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Server:
-    """A server that answers at `url`; `pid` is set if it was started here."""
+    """A server that answers at `url`, and its main process."""
 
     url: str
-    pid: int | None = None
+    pid: int
 
     @property
     def engine(self) -> int | None:
@@ -51,15 +51,12 @@ class Server:
     @property
     def api_processes(self) -> list[int]:
         """The process ids of those that speak HTTP."""
-        assert self.pid is not None
         return self._named("scanline-api") or [self.pid]
 
     def _named(self, name: str) -> list[int]:
-        assert self.pid is not None
         return [pid for pid in children(self.pid) if _read(pid, "comm").strip() == name]
 
     def size(self) -> Size:
-        assert self.pid is not None
         engine, below = self.engine, sum(map(_resident, children(self.pid)))
         api_bytes, engine_bytes = _resident(self.pid), _resident(engine) if engine else 0
         descriptors, threads = (len(os.listdir(f"/proc/{self.pid}/{name}")) for name in ("fd", "task"))
@@ -84,9 +81,7 @@ class Server:
             sizes.append(self.size())
 
     def processor(self) -> Counter[str]:
-        """Return processor seconds of the API and of the engine so far; nothing of a server started elsewhere."""
-        if self.pid is None:
-            return Counter()
+        """Return processor seconds of the API and of the engine so far."""
         api = sum(map(processor_seconds, self.api_processes))
         return Counter({"api": api, "engine": processor_seconds(self.engine) if self.engine else 0.0})
 

@@ -127,7 +127,7 @@ class Users:
 
     async def likelihood(self) -> None:
         seed = self.random.choice(list(self.expected.bits_per_dim))
-        body, _ = await self.client.ask(LIKELIHOODS, {"image": [self.expected.picture(seed)]})
+        body = await self.client.ask(LIKELIHOODS, {"image": [self.expected.picture(seed)]})
         if json.loads(body)["data"][0]["bits_per_dim"] != self.expected.bits_per_dim[seed]:
             raise WrongError("other bits than the offline generator's")
 
@@ -172,7 +172,7 @@ class Users:
 
     async def bad_request(self) -> None:
         path, body, status = self.random.choice(BAD_REQUESTS)
-        returned, answer, _ = await self.client.post(path, body)
+        returned, answer = await self.client.post(path, body)
         if returned != status or not json.loads(answer)["error"]["message"]:
             raise WrongError(f"{returned} for {body!r}")
 

@@ -27,6 +27,7 @@ SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large matrix product
 ROWS = (64, 256, 1024)  # of the model's products, tried besides the batch sizes of the run
 ROUNDS = 3  # turns of each program at one batch size
 IMAGES_SCORED = {"cpu": 16, "cuda": 256}  # in one call
+STEPS_ALONE = {"cpu": 2 * STEPS, "cuda": 112}  # in one call; on a GPU about those of a server's tick, 20 ms
 
 
 def durations(
@@ -270,7 +271,7 @@ def one_image(model: Transformer, seconds: float, reference: Reference, precisio
     """
     generator = Generator(model, 1, precision=precision, backend=reference.backend)
     try:
-        times = durations(lambda: paint_one(generator), seconds, model.device.type)
+        times = durations(lambda: _paint_one(generator), seconds, model.device.type)
         reference.check(generator)
     finally:
         generator.close()
@@ -280,8 +281,9 @@ def one_image(model: Transformer, seconds: float, reference: Reference, precisio
     return {"seconds_median": median, "seconds_p99": p99, **each, "calls": len(times)}
 
 
-def paint_one(generator: Generator, steps: int = 2 * STEPS) -> None:
-    """Paint image 0 from its place to its fetched bytes, in calls of so many steps."""
+def _paint_one(generator: Generator) -> None:
+    """Paint image 0 from its place to its fetched bytes."""
+    steps = STEPS_ALONE[generator.model.device.type]
     generator.place(0, ImageSpec(SEED, 0))
     for start in range(0, generator.config.steps, steps):
         generator.advance(min(steps, generator.config.steps - start))

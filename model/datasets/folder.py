@@ -9,20 +9,29 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
 from scanline.model.datasets.files import PARTS, DataError
-from scanline.model.images.pictures import FORMATS, PixelsError, fitted, in_8_bits, upright
+from scanline.model.images.pictures import (
+    PixelsError,
+    SlowError,
+    fitted,
+    in_8_bits,
+    max_file_bytes,
+    open_file,
+    upright,
+)
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
+CONTAINERS = {"BLP", "FPX", "IPTC", "MIC"}  # of a whole file of another format, EPS too, which Pillow opens unchecked
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
+LARGEST_FILE = max_file_bytes(LARGEST_PICTURE, 1)
 LONGEST_REASON = 120
 WHITE = 281  # MaxSampleValue, a tag of TIFF
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
@@ -80,7 +89,7 @@ def load(
         name = printable(file)
         try:
             picture = _decode(source, size, grey)
-        except (_RefusedError, PixelsError) as error:
+        except (_RefusedError, PixelsError, SlowError) as error:
             refused.append(Refused(name, str(error)))
         except Exception as error:  # Pillow raises nearly anything on broken bytes; the run goes on without the file
             refused.append(Refused(name, _reason(error)))
@@ -109,11 +118,11 @@ def load(
     return Pictures(images, height, width, channels, tuple(refused), tuple(accepted))
 
 
-def _sources(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Path | BytesIO]]:
+def _sources(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Path | bytes]]:
     """Yield each picture's path relative to the folder, and its file or bytes."""
     for path in files:
         if path.suffix == parquet.SUFFIX:
-            yield from ((name, BytesIO(data)) for name, data in parquet.pictures_of(path))
+            yield from parquet.pictures_of(path)
         else:
             yield path.relative_to(folder), path
 
@@ -184,25 +193,34 @@ def printable(path: Path) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
-def _decode(source: Path | BytesIO, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
-    """Return the picture [H, W] or [H, W, 3] uint8; any exception where it cannot be decoded."""
-    if isinstance(source, Path) and not source.is_file():  # a pipe would be waited for
-        raise _RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
-    if not (source.stat().st_size if isinstance(source, Path) else source.getbuffer().nbytes):
+def _bytes(source: Path | bytes) -> bytes:
+    """Return the bytes of a picture."""
+    if isinstance(source, Path):
+        if not source.is_file():  # a pipe would be waited for
+            raise _RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
+        if source.stat().st_size > LARGEST_FILE:
+            raise _RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
+        source = source.read_bytes()
+    if not source:
         raise _RefusedError("it is empty")
+    return source
+
+
+def _decode(source: Path | bytes, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
+    """Return the picture [H, W] or [H, W, 3] uint8; any exception where it cannot be decoded."""
     Image.init()  # registers all formats
+    formats = tuple(kind for kind in Image.OPEN if kind not in NO_DECODER | CONTAINERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about metadata, and about sizes, which are checked here
-        with Image.open(source, formats=[kind for kind in Image.OPEN if kind not in NO_DECODER]) as opened:
+        with open_file(_bytes(source), formats) as opened:
             if opened.width * opened.height > LARGEST_PICTURE:
                 size_read = f"{opened.width} x {opened.height}"
                 raise _RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
             if size is not None:
                 opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
             opened.load()
-            turned = upright(opened) if opened.format in FORMATS else ImageOps.exif_transpose(opened)
             stated = getattr(opened, "tag_v2", {}).get(WHITE)  # of a TIFF, one number for each channel
-            picture = in_8_bits(turned, grey, int(np.max(stated)) if stated else None)
+            picture = in_8_bits(upright(opened), grey, int(np.max(stated)) if stated else None)
     if size is not None:
         picture = fitted(picture, size)
     return np.asarray(picture)

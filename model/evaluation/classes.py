@@ -23,8 +23,9 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 
+READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
 EACH = 1_000  # samples of each class
 SHOWN = 10  # of these, on the report's sheet
@@ -131,7 +132,7 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
             "standard_error": sqrt(right * (images - right) / images) / images,
             "images": images,
             "readings": measured.readings,
-            "readings_at_once": classification.READ_AT_ONCE,
+            "readings_at_once": READ_AT_ONCE,
             "confusion": measured.confusion.tolist(),
         }
     if measured.samples is not None:
@@ -150,12 +151,16 @@ def _under_each_class(
     generator: Generator, images: np.ndarray, labels: np.ndarray, progress: Callable[[int], None]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bits of images [n, N] uint8 with each of `labels` [K], and those that compare classes, both [n, K]."""
-    at_once = max(1, classification.READ_AT_ONCE // classification.readings(generator.config))
+    config, count = generator.config, len(generator.config.classes)
+    at_once = max(1, READ_AT_ONCE // classification.readings(config))
     bits, compared = np.empty((2, len(images), len(labels)))
     for start in range(0, len(images), at_once):
         part = slice(start, start + at_once)
-        result = classification.classify(generator, images[part])
-        bits[part], compared[part] = result.bits[:, labels - 1], result.compared_bits[:, labels - 1]
+        seen = classification.views(config, images[part]).reshape(-1, config.bytes)
+        every = [*range(1, count + 1)] * len(seen)
+        totals = generator.score(seen.repeat(count, axis=0), every).sum(axis=1)
+        under, means = classification.of_readings(config, totals)
+        bits[part], compared[part] = under[:, labels - 1], means[:, labels - 1]
         progress(min(start + at_once, len(images)))
     return bits, compared
 

@@ -12,7 +12,8 @@ from scanline.model.images.pictures import known_rows
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import Painted, paint, paint_request
+from scanline.model.tasks.offline import paint, paint_request
+from scanline.model.tasks.paint import PaintedImages
 
 LEAST = 50  # images on each side: fewer say nothing about a distribution
 NEIGHBOURS = 5  # of each sample
@@ -42,7 +43,7 @@ class Comparison:
 
     data: LabelledData
     seed: int
-    painted: Painted  # n samples
+    painted: PaintedImages  # n samples
     test_bits: np.ndarray  # [m] float64, bits/dim of the test images
     chosen: np.ndarray  # [k] indices of the test images in the place of samples: k = n, or m / 2 where that is less
     others: np.ndarray  # [m - m/2] indices of the test images that both are compared with

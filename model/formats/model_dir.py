@@ -5,6 +5,7 @@ This module imports no torch, which would be most of the memory of a process tha
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +29,29 @@ MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  #
 
 class ModelDirectoryError(ValueError):
     """A model directory that is wrong; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model directory says besides the weights; what tasks are planned by."""
+
+    config: ModelConfig
+    defaults: Defaults = field(default_factory=Defaults)  # of requests
+    cleaning: Cleaning | None = None  # this and the next two: where it has been evaluated
+    typicality: Typicality | None = None
+    bits_per_dim: float | None = None  # of the test images
+
+
+def read_info(directory: Path) -> ModelInfo:
+    """Return what a model directory says; ModelDirectoryError where it is wrong."""
+    config = load_config(directory)
+    return ModelInfo(
+        config,
+        read_defaults(directory, config),
+        read_cleaning(directory),
+        read_typicality(directory),
+        tested_bits_per_dim(directory),
+    )
 
 
 def load_config(directory: Path) -> ModelConfig:

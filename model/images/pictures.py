@@ -2,12 +2,14 @@
 
 A picture's format is read from its bytes, never from its name or declared type, and its size is checked before it is
 decoded: the model's, unless the caller resizes others. Training reads pixels as uploads are read: upright by EXIF, on
-white where they are transparent, the upper 8 bits of 16, resized alike.
+white where they are transparent, the upper 8 bits of 16, resized alike. Both open files by `open_file`, since a decoder
+that has begun cannot be ended.
 """
 
 import base64
 import binascii
 import io
+import re
 import struct
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ from contextlib import contextmanager
 from urllib.parse import unquote
 
 import numpy as np
-from PIL import Image, ImageOps, JpegImagePlugin, PngImagePlugin
+from PIL import Image, ImageFile, ImageOps, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
 
 from scanline.model.config import ModelConfig
 from scanline.model.images.contact_sheet import sheet
@@ -23,8 +25,11 @@ from scanline.model.inputs import InvalidInput
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
-PNG, SCAN = b"\x89PNG\r\n\x1a\n", b"\xda"  # a file's first bytes; the marker of a JPEG's pixels
+JPEG, ICO = b"\xff\xd8\xff", b"\0\0\1\0"  # a file's first bytes
+SEGMENT = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")  # the marker of a JPEG's segment; restarts are within a scan
+SCAN, END = b"\xda", b"\xd9"
 ORIENTATION = 0x0112  # EXIF's tag
+OFFSETS = TiffImagePlugin.STRIPOFFSETS, TiffImagePlugin.TILEOFFSETS  # a TIFF's
 UPRIGHT = {  # by EXIF's orientation
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -38,7 +43,12 @@ UPRIGHT = {  # by EXIF's orientation
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
 PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
-MAX_PARTS = 1000  # of a file: each chunk of a PNG and each segment of a JPEG takes Pillow 10 microseconds
+# Of a JPEG. Photographs have about 10 scans; each may take 40 milliseconds at 4 million pixels, however few its bytes.
+MAX_SCANS, MAX_SEGMENTS = 32, 1000
+SEARCHED_BYTES = 2**17  # at once, since the interpreter's lock is held meanwhile: 2 milliseconds
+PIECE = 1024  # bytes that reading a piece of a file counts for, besides its own: it takes Python some microseconds
+MAX_STRIPS = 2**16
+MAX_PYTHON_PIXELS = 2**18  # of formats whose decoder is written in Python: some microseconds each
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
 METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 # Of a picture that is resized to the model's size.
@@ -56,6 +66,30 @@ class PixelsError(ValueError):
     """Why pixels do not fit 8 bits."""
 
 
+class SlowError(ValueError):
+    """Why a file is not decoded: it might take long."""
+
+
+class _Pieces(io.BytesIO):
+    """A file in memory that can be read four times as a whole, or in as many pieces as a file of that size may need."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.left = 4 * (len(data) + 2**20)  # bytes
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._counted(super().read(size))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._counted(super().readline(size))
+
+    def _counted(self, piece: bytes) -> bytes:
+        self.left -= len(piece) + PIECE
+        if self.left < 0:
+            raise SlowError("it has too many parts")
+        return piece
+
+
 class _Jpeg(JpegImagePlugin.JpegImageFile):
     """A JPEG, of several pictures (MPO) the first, whose EXIF Pillow does not parse: it may take minutes and
     gigabytes."""
@@ -64,15 +98,21 @@ class _Jpeg(JpegImagePlugin.JpegImageFile):
         pass
 
 
+class _Tiff(TiffImagePlugin.TiffImageFile):
+    """A TIFF of not too many strips or tiles, for each of which Pillow takes some microseconds."""
+
+    def _setup(self) -> None:
+        if any(len(self.tag_v2.get(tag, ())) > MAX_STRIPS for tag in OFFSETS):
+            raise SlowError(f"it has more than {MAX_STRIPS:,} strips or tiles")
+        super()._setup()
+
+
 def open_picture(data: bytes, config: ModelConfig, param: str, resize: bool = False) -> Image.Image:
     """Return the decoded upload, upright and of the model's size, or with `resize` of any that `pixels` and
     `known_by_picture` resize; an InvalidInput that names `param` otherwise."""
     expected = config.width, config.height
     with readable(param):
-        is_jpeg = data.startswith(b"\xff\xd8\xff")
-        if (_jpeg_parts(data) if is_jpeg else _png_parts(data)) > MAX_PARTS:
-            raise ValueError
-        picture = _Jpeg(io.BytesIO(data)) if is_jpeg else Image.open(io.BytesIO(data), formats=FORMATS)
+        picture = open_file(data, FORMATS)
     if not resize and picture.size not in (expected, expected[::-1]):
         raise wrong_size(picture, config, param)
     is_large = picture.width * picture.height > MAX_RESIZED_PIXELS or max(picture.size) > MAX_RESIZED_SIDE
@@ -96,21 +136,52 @@ def open_picture(data: bytes, config: ModelConfig, param: str, resize: bool = Fa
     return turned
 
 
-def _png_parts(data: bytes) -> int:
-    """Return the number of a PNG's chunks, none of other files; MAX_PARTS + 1 where there are more."""
-    parts, start = 0, len(PNG)
-    while data.startswith(PNG) and start + 4 <= len(data) and parts <= MAX_PARTS:
-        parts, start = parts + 1, start + 12 + int.from_bytes(data[start : start + 4])
-    return parts
+def open_file(data: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
+    """Return the picture of a file of one of the formats, not decoded yet; a SlowError where that might take long, and
+    any exception where the file is broken."""
+    file = _Pieces(data)
+    if data.startswith(JPEG):
+        _check_scans(data)
+        picture: ImageFile.ImageFile = _Jpeg(file)
+    elif "TIFF" in formats and data.startswith(tuple(TiffImagePlugin.PREFIXES)):
+        picture = _Tiff(file)
+    else:
+        if data.startswith(ICO):
+            _check_icon(data)
+        picture = Image.open(file, formats=formats)
+    if any(tile[0] in Image.DECODERS for tile in picture.tile):
+        size = picture.width * picture.height
+        if size > MAX_PYTHON_PIXELS:
+            raise SlowError(f"it has {size:,} pixels, more than the maximum of {MAX_PYTHON_PIXELS:,} of its format")
+        file.left += 2 * size * PIECE
+    return picture
 
 
-def _jpeg_parts(data: bytes) -> int:
-    """Return the number of a JPEG's segments before its pixels, fill bytes too; MAX_PARTS + 1 where there are more."""
-    parts, start = 0, 2
-    while data[start : start + 1] == b"\xff" and data[start + 1 : start + 2] != SCAN and parts <= MAX_PARTS:
-        is_fill = data[start + 1 : start + 2] == b"\xff"
-        parts, start = parts + 1, start + (1 if is_fill else 2 + int.from_bytes(data[start + 2 : start + 4]))
-    return parts
+def _check_scans(data: bytes) -> None:
+    """Raise a SlowError where a JPEG has too many scans, found as libjpeg finds them: it skips what is between
+    segments, and thumbnails and videos are within a segment or behind the end."""
+    place, segments, scans = 2, 0, 0
+    while place < len(data):
+        marker = SEGMENT.search(data, place, place + SEARCHED_BYTES)
+        if marker is None:
+            place += SEARCHED_BYTES - 1
+            continue
+        if marker[1] == END:
+            return
+        segments, scans = segments + 1, scans + (marker[1] == SCAN)
+        if scans > MAX_SCANS:
+            raise SlowError(f"it has more than {MAX_SCANS} scans")
+        if segments > MAX_SEGMENTS:
+            raise SlowError(f"it has more than {MAX_SEGMENTS:,} segments")
+        place = marker.end() + max(2, int.from_bytes(data[marker.end() : marker.end() + 2]))
+
+
+def _check_icon(data: bytes) -> None:
+    """Raise a SlowError where a picture of an ICO has run lengths: Pillow opens and decodes it at once, in Python."""
+    for entry in range(18, 18 + 16 * int.from_bytes(data[4:6], "little"), 16):
+        place = int.from_bytes(data[entry : entry + 4], "little") + 16
+        if int.from_bytes(data[place : place + 4], "little") in (1, 2):
+            raise SlowError("it is an icon with run lengths")
 
 
 def wrong_size(picture: Image.Image, config: ModelConfig, param: str) -> InvalidInput:
@@ -176,6 +247,8 @@ def readable(param: str) -> Iterator[None]:
     """
     try:
         yield
+    except SlowError as error:
+        raise InvalidInput(f"{param}: {error}.", param, "invalid_image") from None
     except Exception:
         reason = f"{param} is not a readable PNG, WebP, JPEG or BMP picture."
         raise InvalidInput(reason, param, "invalid_image") from None

@@ -6,21 +6,13 @@ both ways, and its classes are compared by the mean of both: what speaks for a c
 other. The arithmetic is numpy's, for processes without torch.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
-from scanline.model.likelihood.typicality import TYPICAL, Typicality
-
-if TYPE_CHECKING:
-    from scanline.model.sampling.generator import Generator
-
-READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
+from scanline.model.likelihood.typicality import TYPICAL
 
 
 @dataclass(frozen=True)
@@ -30,7 +22,7 @@ class Classification:
     class_names: tuple[str, ...]  # K names
     bits: np.ndarray  # [n, K] float64, of each whole image under each class
     compared_bits: np.ndarray  # [n, K] float64: those, or their mean with those of the mirror image
-    noisy: np.ndarray | None = None  # [n] bool, whether each image had noise of codecs or scanners
+    noisy: np.ndarray  # [n] bool, whether each image had noise of codecs or scanners
     tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
 
     @property
@@ -92,36 +84,3 @@ def check_classes(config: ModelConfig) -> None:
     """Raise InvalidInput where a model cannot classify."""
     if not config.classes:
         raise InvalidInput("This model knows no classes and cannot classify.", "model")
-
-
-def classify(
-    generator: "Generator",
-    images: np.ndarray,
-    typicality: Typicality | None = None,
-    noisy: np.ndarray | None = None,
-    tolerances: np.ndarray | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Classification:
-    """Read images [n, N] uint8 under every class, many at a time; InvalidInput where the model knows no classes.
-
-    noisy: [n] bool, which of them had noise, for the comparison with the model's test images. tolerances: see
-    `Cleaned`. progress: called with the bytes read so far, of N for each of `readings` of each image.
-    """
-    config = generator.config
-    check_classes(config)
-    count, each, seen = len(config.classes), readings(config), views(config, images).reshape(-1, config.bytes)
-    bits = np.empty(len(seen) * count)
-    for first in range(0, len(bits), READ_AT_ONCE):
-        pairs = np.arange(first, min(first + READ_AT_ONCE, len(bits)))
-        labels = (pairs % count + 1).tolist()
-        within = () if tolerances is None else tolerances[pairs // each].tolist()
-        report = None if progress is None else partial(_report, progress, first * config.bytes)
-        bits[pairs] = generator.score(seen[pairs // count], labels, within, report).sum(axis=1)
-    under, compared = of_readings(config, bits)
-    noisy = np.zeros(len(images), bool) if noisy is None else noisy
-    tails = None if typicality is None else typicality.tail_probabilities(mixture_bits(under), images, noisy)
-    return Classification(config.class_names, under, compared, noisy, tails)
-
-
-def _report(progress: Callable[[int], None], before: int, done: int) -> None:
-    progress(before + done)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import torch
 
 from scanline.kernels.step.reference import recurrent_step
-from scanline.model.network.attention_cost import attention_cost
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.attention_cost import attention_cost
 from scanline.model.sampling.messages import StepNumbers, StepRange
 from scanline.model.sampling.prefill_state import PrefillState
 

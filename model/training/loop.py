@@ -22,7 +22,7 @@ from scanline.model.formats.checkpoint import save_model
 from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import cores
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.model.training.config import CONTRASTED, TrainingConfig
 from scanline.model.training.data.ahead import Batches
 from scanline.model.training.optimise.branches import Branches

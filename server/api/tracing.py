@@ -19,7 +19,7 @@ from structlog.contextvars import bind_contextvars, get_contextvars
 
 from scanline.model.extras import MissingExtraError, version
 from scanline.model.sampling.messages import ScoreRequest
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 TRACER: ContextVar["Tracer | None"] = ContextVar("tracer", default=None)  # of the current request
-AnyJob = TypeVar("AnyJob", bound=PendingJob)
+AnyJob = TypeVar("AnyJob", bound=Job)
 NANOSECONDS = 1_000_000_000
 
 
@@ -115,7 +115,7 @@ def traced(work: AbstractContextManager[AnyJob]) -> Iterator[AnyJob]:
                 _export_phases(tracer, job, began, time.time_ns())
 
 
-def _export_phases(tracer: "Tracer", job: PendingJob, began: int, now: int) -> None:
+def _export_phases(tracer: "Tracer", job: Job, began: int, now: int) -> None:
     """Export spans `queue` and `paint`, or `score` alone: a scoring job has no slot and no queue time."""
     scored = isinstance(job.request, ScoreRequest)
     scheduled = now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANOSECONDS))

@@ -1,6 +1,7 @@
 """The progress bar of all commands, shown only where stderr is a terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -24,3 +25,11 @@ def add_stage(bar: Progress, what: str, total: int, unit: str) -> Callable[[int]
     """Add a line to the bar and return a callback that gets how much of `total` is done."""
     task = bar.add_task(what, total=total, note=unit)
     return lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def model_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield what a method of `scanline.Model` takes as its progress: it moves a bar of bytes."""
+    with progress_bar() as bar:
+        task = bar.add_task(what, total=None, note="bytes")
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,36 +1,15 @@
-"""Helpers of `sample`, `complete`, `score` and `classify`: paint under a progress bar, print a summary."""
+"""Helpers of `sample`, `complete`, `score` and `classify`: read a picture, print a summary."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from scanline.model.config import ModelConfig
-from scanline.model.formats.model_dir import load_config, read_cleaning
-from scanline.model.images.cleaning import Clean, Cleaned, read
-from scanline.model.images.given_images import read_completion, read_images
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.images.cleaning import Clean
+from scanline.model.images.given_images import read_completion
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
-from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import Painted, paint_requests
-from scanline.server.cli.progress import add_stage, progress_bar
-
-
-def paint_with_bar(
-    network: Transformer,
-    requests: Sequence[GenerateRequest],
-    *,
-    precision: str = DEFAULT,
-    backend: str | None = None,
-) -> list[Painted]:
-    """Paint the images of requests, whose ids differ, under one progress bar."""
-    images = sum(request.n for request in requests)
-    with progress_bar() as bar:
-        progress = add_stage(bar, "painting", images * network.config.bytes, "bytes")
-        return paint_requests(network, requests, precision=precision, backend=backend, progress=progress)
 
 
 def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
@@ -40,12 +19,12 @@ def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
 
 
 def read_picture(
-    picture: Path, keep_rows: int | None, mask: Path | None, config: ModelConfig, directory: Path, clean: Clean
+    picture: Path, keep_rows: int | None, mask: Path | None, model: ModelInfo, clean: Clean
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes [N] uint8 of a picture to complete, and which of them are kept, [N] bool; see
     `read_completion`."""
     try:
-        return read_completion(picture, keep_rows, mask, config, read_cleaning(directory), clean)
+        return read_completion(picture, keep_rows, mask, model.config, model.cleaning, clean)
     except InvalidInput as error:
         if error.code != "missing_parameter":
             raise
@@ -54,14 +33,7 @@ def read_picture(
         ) from None
 
 
-def read_pictures(pictures: list[Path], directory: Path, clean: Clean) -> Cleaned:
-    """Return whole pictures as the model in `directory` reads them."""
-    config = load_config(directory)
-    images = read_images(pictures, config)
-    return read(images.reshape(len(images), -1), config, read_cleaning(directory), clean)
-
-
-def doubt(tail_probability: float | None) -> str:
+def outlier_note(tail_probability: float | None) -> str:
     """Return the words for a picture that is not typical; none for others."""
     if tail_probability is None or tail_probability >= TYPICAL:
         return ""

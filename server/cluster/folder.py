@@ -4,11 +4,13 @@ Each image is written as soon as it is finished and is not kept in memory. A fol
 is completed.
 """
 
+import asyncio
 import json
 import logging
 import socket
 from array import array
-from collections.abc import AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,13 +21,15 @@ from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
-from scanline.model.config import ModelConfig
-from scanline.model.defaults import Defaults
+from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
 from scanline.model.images.saving import file_name
-from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest
+from scanline.model.sampling.messages import Event, Finished, GenerateRequest
+from scanline.model.tasks import paint
+from scanline.model.tasks.paint import PaintValues
+from scanline.model.tasks.task import Task
 from scanline.server.cluster.application import INGRESS
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import EngineFailedError, Job
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.worker.process import EngineOptions
@@ -54,27 +58,39 @@ class Recipe:
         return f"{self.model}, n {self.n}, seed {self.seed}{drawn}{shows}{guided}"
 
 
-class FolderJob(PendingJob):
-    """A request whose images are written to a folder as they finish."""
+class FolderTask(Task):
+    """Images that are written to a folder as they finish, and not kept."""
 
-    def __init__(self, command: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
-        super().__init__(command)
-        self.images, self.out, self.shape, self.progress = command.n, out, shape, progress
+    request: GenerateRequest
+
+    def __init__(self, request: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
+        self.request, self.count, self.out = request, len(request.indices), out
+        self.shape, self.progress = shape, progress
+        self.finished: deque[Finished] = deque()  # that are not written yet
         self.bits_per_dim = array("d")  # of the images that this run painted
 
     def receive(self, event: Event) -> None:
-        """Write a finished image. One that cannot be written fails the job."""
-        if isinstance(event, Finished) and event.index in self.missing:
+        """See Task.receive."""
+        if isinstance(event, Finished):
+            self.finished.append(event)
+
+    def work(self) -> Iterator[None]:
+        """Write what has finished; EngineFailedError where it cannot be written."""
+        while self.finished:
             try:
-                self._write(event)
+                self._write(self.finished.popleft())
             except OSError as error:
-                event = Failed(self.id, f"{self.out}: {error.strerror}.")
-        super().receive(event)
-        self.progress(self.images - self.images_left)
+                raise EngineFailedError(f"{self.out}: {error.strerror}.") from None
+            self.progress(self.request.n - self.count + len(self.bits_per_dim))
+            yield
+
+    def result(self) -> list[float]:
+        """Return the bits/dim of the images."""
+        return self.bits_per_dim.tolist()
 
     def _write(self, event: Finished) -> None:
         image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
-        path = self.out / file_name(event.index, self.images)
+        path = self.out / file_name(event.index, self.request.n)
         temporary = path.with_suffix(".part")
         temporary.write_bytes(image)
         temporary.replace(path)
@@ -141,34 +157,24 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
     async with connect(address, recipe.model, 2 * len(missing)) as replicas:  # a guided image counts as two
         config, defaults = await replicas.model()
         recipe = with_digest(out, recipe, [replicas.digest, *(status.digest for status in replicas.known)])
-        job = folder_job(recipe, missing, replicas, config, defaults, out, progress)
+        task = folder_task(recipe, missing, replicas, ModelInfo(config, defaults), out, progress)
+        job = Job(replace(task.request, id=next(replicas.request_ids)), task)
         with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
-            await job.wait()
-    return job.bits_per_dim.tolist()
+            async for _ in job.changes():
+                for _ in task.work():
+                    await asyncio.sleep(0)
+    return task.result()
 
 
-def folder_job(
-    recipe: Recipe,
-    missing: tuple[int, ...],
-    replicas: ReplicaPool,
-    config: ModelConfig,
-    defaults: Defaults,
-    out: Path,
-    progress: Progress,
-) -> FolderJob:
-    """Return the job that paints the missing images; InvalidInput where the model does not know the class, or cannot be
-    guided on these replicas."""
-    choice = defaults.to_paint(config, recipe.class_name, recipe.guidance, recipe.temperature)
-    request = GenerateRequest(
-        next(replicas.request_ids),
-        recipe.n,
-        recipe.seed,
-        only=missing,
-        digest=recipe.digest or "",
-        **choice.to_dict(),
-    )
+def folder_task(
+    recipe: Recipe, missing: tuple[int, ...], replicas: ReplicaPool, model: ModelInfo, out: Path, progress: Progress
+) -> FolderTask:
+    """Return the task that paints the missing images; InvalidInput where the model does not know the class, or cannot
+    be guided on these replicas."""
+    values = PaintValues(recipe.n, recipe.seed, recipe.class_name, None, recipe.temperature, recipe.guidance)
+    request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
     request.check_slots(replicas.max_slots_per_image)
-    return FolderJob(request, out, config.image_shape, progress)
+    return FolderTask(request, out, model.config.image_shape, progress)
 
 
 @asynccontextmanager

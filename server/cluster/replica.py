@@ -14,7 +14,7 @@ from scanline.server.api.routes.metrics import COUNTERS, GAUGES, LOADED_GAUGES, 
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.router import DIGEST
 from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.remote.over_ray import OtherModelError, Route
 from scanline.server.engine.remote.relay_job import RelayJob
@@ -113,7 +113,7 @@ def _threads(settings: ClusterSettings) -> int:
     return max(1, int(settings.cpus)) if settings.threads == "auto" else settings.threads
 
 
-async def batches(job: PendingJob, events: list[Event], pause: Callable[[], float]) -> AsyncIterator[list[Event]]:
+async def batches(job: Job, events: list[Event], pause: Callable[[], float]) -> AsyncIterator[list[Event]]:
     """Yield a job's events in order, in lists at least `pause()` seconds apart; the last list does not wait.
 
     Only the job's end interrupts a pause: each interruption wakes this task and sends a list. Where there are no events

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from scanline.model.sampling.stats.histogram import LATENCIES, Histogram
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 
 OPERATIONS = ("paint", "score")
 ENDS = ("finished", "cancelled", "failed")
@@ -27,7 +27,7 @@ class RequestCounters:
         self.coalesced = 0  # by jobs that have ended
         self.restarts = 0  # engines started after a crash
 
-    def end(self, operation: str, job: PendingJob, began: float) -> None:
+    def end(self, operation: str, job: Job, began: float) -> None:
         """Count a job that has ended; it began at that time of the monotonic clock."""
         end = "failed" if job.failure is not None else "cancelled" if job.images_left else "finished"
         self.requests[operation, end] += 1
@@ -35,6 +35,6 @@ class RequestCounters:
         self.images[operation, end] += job.images_left
         if job.request.client.startswith(KEY_PREFIX):
             self.images_by_key[job.request.client.removeprefix(KEY_PREFIX)] += job.total - job.images_left
-        self.coalesced += job.coalesced
+        self.coalesced += job.merged
         if end == "finished":
             self.seconds[operation].add(time.monotonic() - began)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from scanline.model.sampling.messages import GenerateRequest, Ready, Stats
 from scanline.server.engine.counters import RequestCounters
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import (
     UNLIMITED,
     AdmissionControl,
@@ -27,7 +27,7 @@ from scanline.server.engine.queue_limits import (
 )
 from scanline.server.engine.worker.process import EngineOptions
 
-AnyJob = TypeVar("AnyJob", bound=PendingJob)
+AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class EngineUnavailableError(Exception):
@@ -47,7 +47,7 @@ class EngineHandle(ABC):
         self.load_error: str | None = None
         self.death = "its engine died"  # why it failed, where it was loaded before
         self.counters = RequestCounters()
-        self.jobs: dict[int, PendingJob] = {}
+        self.jobs: dict[int, Job] = {}
         self.request_ids = itertools.count()
         self.failed = asyncio.Event()  # for good
 
@@ -108,17 +108,17 @@ class EngineHandle(ABC):
         """The engine's last report, with what is still waiting on this side."""
 
     @abstractmethod
-    def _begin(self, job: PendingJob) -> None:
+    def _begin(self, job: Job) -> None:
         """Send the job, which is in `jobs`, to an engine, now or later."""
 
     @abstractmethod
-    def _leave(self, job: PendingJob) -> None:
+    def _leave(self, job: Job) -> None:
         """Cancel the job where it has not ended; it is no longer in `jobs`."""
 
     @property
     def coalesced(self) -> int:
         """Frames merged into a later one because their reader was behind, since the server started."""
-        return self.counters.coalesced + sum(job.coalesced for job in self.jobs.values())
+        return self.counters.coalesced + sum(job.merged for job in self.jobs.values())
 
     @property
     def watching(self) -> Counter[str]:

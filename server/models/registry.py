@@ -4,25 +4,13 @@ A model that failed hides no other: it is listed with its reason, and requests f
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from scanline.model import zoo
-from scanline.model.config import ModelConfig
-from scanline.model.defaults import Defaults
-from scanline.model.formats.model_dir import (
-    CONFIG,
-    load_config,
-    model_name,
-    read_cleaning,
-    read_defaults,
-    read_typicality,
-    tested_bits_per_dim,
-)
-from scanline.model.images.cleaning import Cleaning
-from scanline.model.inputs import InvalidInput
-from scanline.model.likelihood.typicality import Typicality
+from scanline.model.formats.model_dir import CONFIG, ModelInfo, model_name, read_info
+from scanline.model.inputs import check_count
 from scanline.model.resources import cores
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
@@ -43,17 +31,12 @@ class ModelFailedError(Exception):
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class ServedModel(ModelInfo):
     """A model of this server and the handle of its engine."""
 
-    names: tuple[str, ...]  # by which requests select it
-    config: ModelConfig
-    bits_per_dim: float | None  # on the test set, where it has been evaluated; so the next two
-    typicality: Typicality | None
-    cleaning: Cleaning | None
-    defaults: Defaults  # of requests
-    created: int
-    engine: EngineHandle
+    names: tuple[str, ...] = field(kw_only=True)  # by which requests select it
+    created: int = field(kw_only=True)
+    engine: EngineHandle = field(kw_only=True)
 
     @property
     def id(self) -> str:
@@ -118,10 +101,7 @@ class ModelRegistry:
 
     def check_count(self, images: int, param: str, counted: str = "") -> None:
         """InvalidInput where a request has more images than one request may have; `counted`: how often each is."""
-        if images > self.max_images:
-            how = f", each counted {counted}," if counted else ""
-            message = f"{param}: {images} images{how} exceed the limit of {self.max_images} per request."
-            raise InvalidInput(message, param)
+        check_count(images, self.max_images, param, counted)
 
     async def all_failed(self) -> None:
         """Return when every engine has failed for good: the server then exits, so that its supervisor restarts it."""
@@ -146,10 +126,7 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
         options = engine_options(
             settings, directory, share_of_threads, 1 / len(directories), names[model_name(directory)]
         )
-        config = load_config(directory)  # an error in it names the directory, not the engine's copy of it
-        for read in (tested_bits_per_dim, read_typicality, read_cleaning):
-            read(directory)
-        read_defaults(directory, config)
+        read_info(directory)  # an error in it names the directory, not the engine's copy of it
         served.append(served_model(make_handle(options, limits)))
     return model_registry(settings, served)
 
@@ -169,14 +146,9 @@ def queue_limits(settings: Settings) -> QueueLimits:
 def served_model(engine: EngineHandle) -> ServedModel:
     """Return the model whose files the engine has; ModelDirectoryError where they are wrong."""
     directory = engine.directory
-    config = load_config(directory)
     return ServedModel(
+        **vars(read_info(directory)),
         names=engine.options.names or (engine.options.name,),
-        config=config,
-        bits_per_dim=tested_bits_per_dim(directory),
-        typicality=read_typicality(directory),
-        cleaning=read_cleaning(directory),
-        defaults=read_defaults(directory, config),
         created=int((directory / CONFIG).stat().st_mtime),
         engine=engine,
     )

@@ -12,7 +12,7 @@ from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
 
 DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)

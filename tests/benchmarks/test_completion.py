@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from benchmarks import completion
 from scanline.model.config import ModelConfig
@@ -25,7 +24,7 @@ def no_classifier(name: str, folder: Path, config: ModelConfig, cache: Path | No
     return Classifier(config.height, config.width, config.channels).eval()
 
 
-def test_it_prints_tables_and_json_and_draws_a_sheet(
+def test_it_prints_tables_and_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     images = {name: small_models.images(config, 3) for name, config in CONFIGS.items()}
@@ -34,8 +33,7 @@ def test_it_prints_tables_and_json_and_draws_a_sheet(
     monkeypatch.setattr(completion.datasets, "load", lambda name, folder, split: images[name])
     monkeypatch.setattr(completion.datasets, "labels", lambda name, *_: np.arange(3, dtype=np.uint8))
     monkeypatch.setattr(completion, "classifier_of", no_classifier)
-    sheet = tmp_path / "sheet.png"
-    options = ["--images", "3", "2", "--particles", "1", "4", "--threads", "1", "--sheet", str(sheet)]
+    options = ["--images", "3", "2", "--particles", "1", "4", "--threads", "1"]
     monkeypatch.setattr("sys.argv", ["completion", "--data", str(tmp_path), *options])
     completion.main()
     *printed, last = capsys.readouterr().out.splitlines()
@@ -48,5 +46,3 @@ def test_it_prints_tables_and_json_and_draws_a_sheet(
         assert all(0 <= row["resampling"] < 1 for row in rows)
         assert all((row["class"] is None) == (name == "cifar10") for row in rows)
     assert sum(line.startswith("| band | 4 |") for line in printed) == 2
-    with Image.open(sheet) as picture:
-        assert picture.size == (2 * 4 * (8 + 4), 2 * 4 * (3 + 2) * (8 + 4))

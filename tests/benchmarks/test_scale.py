@@ -13,8 +13,8 @@ from benchmarks.scale.arithmetic import MACHINE, NETWORK, REPLICAS, Cost, Load, 
 from scanline.model import zoo
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.cluster.arguments import ClusterSettings
-from scanline.server.engine.job import Job
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of
+from tests.support.engine.jobs import PaintJob
 
 
 class LocalSleeper(sleeping_replica.SleepingReplica):
@@ -37,7 +37,7 @@ def test_sleeping_replicas_finish_a_request_in_the_shards_of_the_arithmetic(
             await replica.__init__(ClusterSettings(slots=slots, threads=1), zoo.DEFAULT)  # type: ignore[misc]
         handle = LocalReplicas(*replicas)
         async with pool_of(handle, Path(zoo.find(zoo.DEFAULT))) as pool:
-            with pool.run(Job(GenerateRequest(next(pool.request_ids), 200, seed=7), 784)) as job:
+            with pool.run(PaintJob(GenerateRequest(next(pool.request_ids), 200, seed=7))) as job:
                 await job.wait()
         return len(handle.sent), job.images_left
 

@@ -1,10 +1,11 @@
-"""The Dockerfile passes hadolint, and agrees with pyproject.toml, setup.py and the settings."""
+"""The Dockerfile: hadolint, the build context, and its own commands run in a folder in place of an image."""
 
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tomllib
 from fnmatch import fnmatch
@@ -12,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from scanline.server.environment import check
-
 ROOT = Path(__file__).parents[2]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DOCKERFILE = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())  # each instruction in one line
 HADOLINT = shutil.which("hadolint", path=sysconfig.get_path("scripts"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="hadolint has no package for this platform")
+def test_hadolint_finds_nothing() -> None:
+    result = subprocess.run([str(HADOLINT), "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True)
+    assert (result.stdout, result.returncode) == ("", 0)
 
 
 def in_build_context(path: str) -> bool:
@@ -25,10 +30,8 @@ def in_build_context(path: str) -> bool:
     found = True
     prefixes = [str(part) for part in (Path(path), *Path(path).parents)]
     for pattern in (ROOT / ".dockerignore").read_text().splitlines():
-        if pattern.startswith("#"):
-            continue
         name = pattern.removeprefix("!")
-        if any(_matches(prefix, name) for prefix in prefixes):
+        if not pattern.startswith("#") and any(_matches(prefix, name) for prefix in prefixes):
             found = pattern.startswith("!")
     return found
 
@@ -39,63 +42,97 @@ def _matches(path: str, pattern: str) -> bool:
     return path.count("/") == pattern.count("/") and path != "." and fnmatch(path, pattern)
 
 
-@pytest.mark.skipif(HADOLINT is None, reason="hadolint has no package for this platform")
-def test_hadolint_finds_nothing() -> None:
-    result = subprocess.run([str(HADOLINT), "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True)
-    assert (result.stdout, result.returncode) == ("", 0)
-
-
-def test_torch_python_and_variables_are_those_of_the_project() -> None:
-    (torch,) = re.findall(r'"(torch[^"]*)"', DOCKERFILE)
-    assert torch in PROJECT["dependencies"]
-    (version,) = re.findall(r"^ARG PYTHON=(.*)$", DOCKERFILE, re.MULTILINE)
-    least = PROJECT["requires-python"].removeprefix(">=")
-    assert [int(part) for part in version.split(".")] >= [int(part) for part in least.split(".")]
-    variables = dict(re.findall(r"\b(SCANLINE_\w+)=(\S+)", DOCKERFILE))
-    assert variables
-    check(variables, ())
-
-
-def test_the_health_check_asks_whether_the_process_is_alive_over_http_or_https() -> None:
-    """Not whether it is ready: a restart of the engine takes longer than three checks."""
-    (line,) = re.findall(r"^HEALTHCHECK [^\n]*\\\n\s+CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
-    shell, flag, command = json.loads(re.sub(r"\\\n\s*", "", line))
-    script = command.replace("exec wget", "echo")
-    for scheme, variables in (("http", {}), ("https", {"SCANLINE_TLS_CERT": "cert.pem"})):
-        environment = {**os.environ, "SCANLINE_PORT": "8000", **variables}
-        said = subprocess.run([shell, flag, script], env=environment, capture_output=True, text=True, check=True)
-        assert said.stdout.split()[-1] == f"{scheme}://localhost:8000/healthz"
-
-
-def test_the_image_listens_on_both_families() -> None:
-    assert re.findall(r"SCANLINE_HOST=(\S+)", DOCKERFILE) == ["::"]
-
-
-@pytest.mark.parametrize("folder", ["kernels", "model", "server/api", "server/cluster", "server/web/dist"])
-def test_every_file_of_the_package_is_in_the_build_context(folder: str) -> None:
-    paths = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
-    files = [path for path in paths if path.parent.name != "__pycache__" and path.suffix != ".so"]
-    assert files
-    assert [path for path in files if not in_build_context(str(path.relative_to(ROOT)))] == []
-
-
-def test_of_other_files_only_those_at_the_root_are_in_the_build_context() -> None:
-    needed = [
-        "scanline/__init__.py",
-        "scanline/py.typed",
-        "pyproject.toml",
-        "setup.py",
-        PROJECT["readme"],
-        *PROJECT["license-files"],
-    ]
-    assert all((ROOT / path).is_file() for path in needed)
-    assert [path for path in needed if not in_build_context(path)] == []
+def test_the_build_context_is_every_file_of_the_package_and_what_the_build_reads() -> None:
+    folders = [ROOT / folder for folder in ("kernels", "model", "server/api", "server/cluster", "server/web/dist")]
+    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    needed = [str(p.relative_to(ROOT)) for p in paths if p.parent.name != "__pycache__" and p.suffix != ".so"]
+    needed += ["scanline/__init__.py", "scanline/py.typed", "pyproject.toml", "setup.py", PROJECT["readme"]]
+    needed += PROJECT["license-files"]
+    assert [path for path in needed if not (ROOT / path).is_file() or not in_build_context(path)] == []
     others = ["tests/conftest.py", ".git/HEAD", "server/web/node_modules/a/b.js", "kernels/cpu/_step.so"]
     assert [path for path in others if in_build_context(path)] == []
 
 
-def test_the_build_requires_files_that_the_wheel_has() -> None:
+def test_the_build_requires_the_native_step_and_the_page() -> None:
     (library,) = re.findall(r'Extension\(\s*"([\w.]+)"', (ROOT / "setup.py").read_text())
     required = re.findall(r"grep (\S+) contents", DOCKERFILE)
     assert required == [library.replace(".", "/"), "scanline/server/web/dist/index.html"]
-    assert (ROOT / required[1].removeprefix("scanline/")).is_file()
+    assert (ROOT / required[1]).is_file()
+
+
+@pytest.mark.parametrize(("scheme", "variables"), [("http", {}), ("https", {"SCANLINE_TLS_CERT": "cert.pem"})])
+def test_the_health_check_asks_whether_the_process_is_alive(scheme: str, variables: dict[str, str]) -> None:
+    """Not whether it is ready: a restart of the engine takes longer than three checks."""
+    (line,) = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    command = [part.replace("exec wget", "echo") for part in json.loads(line)]
+    environment = {**os.environ, "SCANLINE_PORT": "8000", **variables}
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert said.split()[-1] == f"{scheme}://localhost:8000/healthz"
+
+
+def command(instruction: str) -> str:
+    """The one RUN or ENTRYPOINT that has to do with /opt/triton, as sh reads it."""
+    (line,) = [line for line in DOCKERFILE.splitlines() if line.startswith(instruction) and "/opt/triton" in line]
+    return line.removeprefix(instruction).strip()
+
+
+def shell(script: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of the image whose /opt is `folder`, with python and scanline of this environment."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON")}
+    environment |= {"PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
+    argv = ["sh", "-c", script.replace("/opt/triton", f"{folder}/triton"), *arguments]
+    return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def entry_point(scanline: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the entry point with a script in place of scanline."""
+    (folder / "scanline").write_text(f"#!/bin/sh\n{scanline}\n")
+    (folder / "scanline").chmod(0o755)
+    sh, flag, script, name = json.loads(command("ENTRYPOINT"))
+    assert (sh, flag) == ("sh", "-c")
+    return shell(script, folder, name, *arguments, **variables)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "cached", "cache", "found"),
+    [
+        (True, None, "cache", ["KEY"]),
+        (True, "older", "cache", ["older"]),
+        (True, None, "no folder/cache", []),
+        (False, None, "cache", []),
+    ],
+    ids=["copied", "kept", "cannot be copied", "not compiled"],
+)
+def test_kernels_are_copied_to_the_cache_unless_there_is_one_and_the_server_starts_in_any_case(
+    compiled: bool, cached: str | None, cache: str, found: list[str], tmp_path: Path
+) -> None:
+    if compiled:
+        (tmp_path / "triton/KEY").mkdir(parents=True)
+    if cached:
+        (tmp_path / cache / cached).mkdir(parents=True)
+    variables = {"TRITON_CACHE_DIR": str(tmp_path / cache)}
+    result = entry_point('echo "$#" "$@"; exit 3', tmp_path, "sample", "-n", "two words", **variables)
+    assert (result.returncode, result.stdout) == (3, "3 sample -n two words\n"), result.stderr
+    assert [path.name for path in (tmp_path / cache).glob("*")] == found
+
+
+def test_an_image_for_cpus_compiles_no_kernel(tmp_path: Path) -> None:
+    result = shell(command("RUN"), tmp_path, DEVICE="cpu", CAPABILITY="90", TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    assert (result.returncode, list(tmp_path.iterdir())) == (0, []), result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", ["90", "80"])
+def test_a_server_finds_every_kernel_that_the_image_was_built_with(capability: str, tmp_path: Path) -> None:
+    """The build fills a cache, the entry point brings it back, and Triton finds each launch of a step there."""
+    pytest.importorskip("triton", reason="Triton is not installed")
+    cache = tmp_path / "tmp/triton"
+    cache.parent.mkdir()
+    variables = {"DEVICE": "cuda", "CAPABILITY": capability, "TRITON_CACHE_DIR": str(cache)}
+    built = shell(command("RUN"), tmp_path, **variables)
+    assert built.returncode == 0, built.stderr
+    assert not cache.exists()
+    lookups = f'exec {sys.executable} -m tests.support.kernels.kernel_lookups {capability} "$@"'
+    for model in ("mnist-small", "cifar10-small"):
+        served = entry_point(lookups, tmp_path, model, TRITON_CACHE_DIR=str(cache))
+        assert served.returncode == 0, served.stdout + served.stderr

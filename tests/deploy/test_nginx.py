@@ -1,7 +1,6 @@
 """deploy/kubernetes/ray/nginx.conf in front of a real server: what passes, what is refused, and in which words."""
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,16 +14,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.pictures import encode, painted, text
-from tests.support.server.infrastructure.nginx_proxy import (
-    BINARY,
-    CONF,
-    NginxProxy,
-    configured,
-    nginx_before,
-    runs_here,
-)
+from tests.support.server.infrastructure.nginx_proxy import NginxProxy, nginx_before, runs_here
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
 from tests.support.server.sse_reader import images, post_for_events
@@ -107,13 +99,6 @@ def upstream(tmp_path: Path) -> Iterator[NginxProxy]:
         Upstream.another.set()
         server.shutdown()
         thread.join()
-
-
-def test_nginx_accepts_the_file(tmp_path: Path) -> None:
-    conf = tmp_path / "nginx.conf"
-    conf.write_text(configured("127.0.0.1:8000", 8080, 8081, tmp_path, {}))
-    result = subprocess.run([str(BINARY), "-t", "-c", conf, "-p", tmp_path], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
 
 
 def test_images_edits_events_and_websockets_pass(client: httpx.Client, proxy: NginxProxy, expected: np.ndarray) -> None:
@@ -257,7 +242,3 @@ def test_a_service_that_is_gone_is_reported_in_our_words(tmp_path: Path) -> None
         answer = httpx.get(f"{proxy.url}/v1/models", timeout=PATIENCE)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
         assert httpx.get(f"{proxy.url}/-/nginx").text == "ok\n"
-
-
-def test_the_file_is_the_one_that_is_deployed() -> None:
-    assert CONF.name in (CONF.parent / "kustomization.yaml").read_text()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.pictures import painted
 from tests.support.server.infrastructure.nginx_proxy import accepts, free_port
 from tests.support.server.running_server import Server, serve

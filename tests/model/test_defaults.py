@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scanline.model import zoo
-from scanline.model.defaults import Choice, Defaults
+from scanline.model.defaults import Defaults, SamplingParams
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, read_defaults
 from scanline.model.inference import load
@@ -21,21 +21,21 @@ DRAWN, STAR = len(CONFIG.classes), 3
 @pytest.mark.parametrize(
     ("asked", "prompt", "expected"),
     [
-        ((), "", Choice(0, DRAWN, 1.5, 0.9, 1)),
-        (("star",), "", Choice(STAR, 0, 1.5, 0.9, 1)),
-        ((), "a star", Choice(STAR, 0, 1.5, 0.9, 1)),
-        (("None",), "", Choice(0, 0, 1.0, 0.9, 1)),
-        ((None, 1.0, 1.0), "", Choice(0, DRAWN, 1.0, 1.0, 1)),
-        ((None, 3.0), "", Choice(0, DRAWN, 3.0, 0.9, 1)),
+        ((), "", SamplingParams(0, DRAWN, 1.5, 0.9, 1)),
+        (("star",), "", SamplingParams(STAR, 0, 1.5, 0.9, 1)),
+        ((), "a star", SamplingParams(STAR, 0, 1.5, 0.9, 1)),
+        (("None",), "", SamplingParams(0, 0, 1.0, 0.9, 1)),
+        ((None, 1.0, 1.0), "", SamplingParams(0, DRAWN, 1.0, 1.0, 1)),
+        ((None, 3.0), "", SamplingParams(0, DRAWN, 3.0, 0.9, 1)),
     ],
 )
-def test_images_from_nothing(asked: tuple[object, ...], prompt: str, expected: Choice) -> None:
+def test_images_from_nothing(asked: tuple[object, ...], prompt: str, expected: SamplingParams) -> None:
     assert DEFAULTS.to_paint(CONFIG, *asked, prompt=prompt) == expected  # type: ignore[arg-type]
 
 
 def test_a_completion_has_no_class_unless_one_is_asked_for() -> None:
-    assert DEFAULTS.to_complete(CONFIG) == Choice(0, 0, 1.0, 0.9, 4)
-    assert DEFAULTS.to_complete(CONFIG, "star", 2.0) == Choice(STAR, 0, 2.0, 0.9, 1)
+    assert DEFAULTS.to_complete(CONFIG) == SamplingParams(0, 0, 1.0, 0.9, 4)
+    assert DEFAULTS.to_complete(CONFIG, "star", 2.0) == SamplingParams(STAR, 0, 2.0, 0.9, 1)
     assert DEFAULTS.to_complete(CONFIG, particles=2).particles == 2
 
 

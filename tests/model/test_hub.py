@@ -70,85 +70,65 @@ def test_a_repository_is_the_directory_of_its_revision_in_the_cache(
     a_hub.requests.clear()
     assert zoo.find("org/digits@main") == newest
     assert a_hub.downloaded() == set()
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert zoo.find("org/digits") == newest
-    with pytest.raises(ValueError, match=r"^org/other is neither a .+ in Hugging Face's cache, and HF_HUB_OFFLINE is"):
-        zoo.find("org/other")
+    cached = "org/other is neither a directory nor complete in Hugging Face's cache"
+    for name, value, reason in (
+        ("ENDPOINT", "http://127.0.0.1:9", r"http://127\.0\.0\.1:9 cannot be reached \(.*refused\)"),
+        ("HF_HUB_OFFLINE", True, "HF_HUB_OFFLINE is set"),
+    ):
+        monkeypatch.setattr(constants, name, value)
+        assert zoo.find("org/digits") == newest
+        with pytest.raises(ValueError, match=f"^{cached}, and {reason}$"):
+            zoo.find("org/other")
 
 
-def test_an_interrupted_download_goes_on_where_it_ended_or_is_one_sentence(
+def test_a_download_that_ends_in_its_middle_is_one_sentence_and_is_completed_later(
     a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)  # between two attempts
-    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
     a_hub.add("org/digits", directory)
-    a_hub.interruptions["model.safetensors"] = 100
-    with pytest.raises(ValueError, match=rf"^org/digits: {a_hub.url} cannot be reached \(.*closed.*\)$"):
+    a_hub.interrupted.add("model.safetensors")
+    with pytest.raises(ValueError, match=rf"^org/digits is .+, and {a_hub.url} cannot be reached \(.*closed.*\)$"):
         zoo.find("org/digits")
-    a_hub.ranges.clear()
-    a_hub.interruptions["model.safetensors"] = 1
-    size = (directory / "model.safetensors").stat().st_size
-    assert (zoo.find("org/digits") / "model.safetensors").stat().st_size == size
-    assert a_hub.ranges == [f"bytes={size // 2000 * 1000}-"]
+    a_hub.interrupted.clear()
+    assert_same_weights(load_model(directory).state_dict(), load_model(zoo.find("org/digits")).state_dict())
 
 
+NOT_OURS = "is not a model of Scanline:"
+TOO_LARGE = "are the limit; what you trust, download by `hf download`, and give its directory"
 FAULTS = {
-    "revision": ("org/digits@nope", "{url}/org/digits has no revision 'nope'"),
-    "unknown": (
-        "org/none",
-        "there is no model 'org/none': neither a directory nor a repository of {url} (if private, log in by"
-        " `hf auth login` or set HF_TOKEN)",
-    ),
-    "gated": (
-        "org/gated",
-        "org/gated is gated: ask for access at {url}/org/gated, and log in by `hf auth login` or set HF_TOKEN",
-    ),
-    "no config": ("org/diffusers", "org/diffusers is not a model of Scanline: it has no config.json"),
-    "transformers": (
-        "org/bert",
-        "org/bert is not a model of Scanline: config.json: missing key 'format', which the configuration of each"
-        " model of Scanline has",
-    ),
-    "pickle": (
-        "org/pickle",
-        "org/pickle is not a model of Scanline: 'pytorch_model.bin' is not a safetensors file",
-    ),
-    "weights": ("org/bare", "org/bare is not a model of Scanline: it has no model.safetensors"),
-    "large": (
-        "org/large",
-        "org/large is too large: model.safetensors of 2,001 MB, where 2,000 MB are the limit; what you trust,"
-        " download by `hf download`, and give its directory",
-    ),
+    "org/digits@nope": "{url}/org/digits has no revision 'nope'",
+    "org/none": "there is no model 'org/none': neither a directory nor a repository of {url} (if private, log in by"
+    " `hf auth login` or set HF_TOKEN)",
+    "org/gated": "org/gated is gated: ask for access at {url}/org/gated, and log in by `hf auth login` or set HF_TOKEN",
+    "org/diffusers": f"org/diffusers {NOT_OURS} it has no config.json",
+    "org/bert": f"org/bert {NOT_OURS} config.json: missing key 'format', which the configuration of each model of"
+    " Scanline has",
+    "org/pickle": f"org/pickle {NOT_OURS} 'pytorch_model.bin' is not a safetensors file",
+    "org/bare": f"org/bare {NOT_OURS} it has no model.safetensors",
+    "org/large": f"org/large is too large: model.safetensors of 2,001 MB, where 2,000 MB {TOO_LARGE}",
+    "org/verbose": f"org/verbose is too large: config.json and others of 10 MB, where 10 MB {TOO_LARGE}",
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(
-    a_hub: LocalHub, directory: Path, fault: str
-) -> None:
-    name, sentence = FAULTS[fault]
-    commit = a_hub.add("org/digits", directory)
-    own = a_hub.repositories["org/digits"].commits[commit]
-    a_hub.add_files("org/gated", own).gated = True
-    a_hub.add_files("org/diffusers", {"model_index.json": b"{}", "unet/config.json": b"{}"})
-    a_hub.add_files("org/bert", {**own, "config.json": b'{"architectures": ["BertModel"], "layers": 12}'})
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(a_hub: LocalHub, directory: Path, name: str) -> None:
+    own = {path.name: path.read_bytes() for path in directory.iterdir()}
     index = {"weight_map": {"tensor": "pytorch_model.bin"}}
-    a_hub.add_files("org/pickle", {**own, "model.safetensors.index.json": json.dumps(index).encode()})
-    a_hub.add_files("org/bare", {key: data for key, data in own.items() if key != "model.safetensors"})
-    a_hub.add_files("org/large", own)
-    if fault == "large":
+    for repository in ("org/digits", "org/large", "org/verbose"):
+        a_hub.add(repository, own)
+    a_hub.add("org/gated", own, gated=True)
+    a_hub.add("org/diffusers", {"model_index.json": b"{}", "unet/config.json": b"{}"})
+    a_hub.add("org/bert", {**own, "config.json": b'{"architectures": ["BertModel"], "layers": 12}'})
+    a_hub.add("org/pickle", {**own, "model.safetensors.index.json": json.dumps(index).encode()})
+    a_hub.add("org/bare", {file: data for file, data in own.items() if file != "model.safetensors"})
+    if name == "org/large":
         a_hub.sizes["model.safetensors"] = 2_001_000_000
+    if name == "org/verbose":
+        a_hub.sizes["README.md"] = 10_000_000
     with pytest.raises(ValueError, match=r"^\S") as raised:
         zoo.find(name)
-    assert str(raised.value) == sentence.format(url=a_hub.url)
+    assert str(raised.value) == FAULTS[name].format(url=a_hub.url)
     assert not {file for file in a_hub.downloaded() if file.endswith(("safetensors", "bin"))}
-
-
-def test_a_hub_that_cannot_be_reached_is_one_sentence(a_hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    cached = "org/digits is neither a directory nor complete in Hugging Face's cache"
-    with pytest.raises(ValueError, match=rf"^{cached}, and http://127\.0\.0\.1:9 cannot be reached \(.*refused\)$"):
-        zoo.find("org/digits")
 
 
 def test_without_the_library_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +153,7 @@ def test_a_pushed_model_is_what_is_fetched(a_hub: LocalHub, directory: Path, mon
     card = library.ModelCard(there["README.md"].decode())
     assert (card.data.library_name, card.data.eval_results[0].metric_value) == ("scanline", 1.25)
     assert card.text.startswith("\n# digits\n")
-    assert_same_weights(load_model(directory).state_dict(), load_model(zoo.find("org/digits")).state_dict())
+    assert (zoo.find("org/digits") / "model.safetensors").read_bytes() == there["model.safetensors"]
 
 
 def test_a_push_to_a_branch_removes_what_the_model_before_had(

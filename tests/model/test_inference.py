@@ -15,7 +15,7 @@ from scanline.model.evaluation import likelihood
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.images.given_images import read_completion, read_images
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.pictures import decode
 from tests.support.sentences import assert_says
@@ -202,25 +202,6 @@ def test_steps_of_pixels_have_bits_for_every_byte_and_keep_what_is_known(pixel_m
     steps = list(pixel_model.stream(3, seed=9))
     np.testing.assert_array_equal(steps[-1].array, images.array)
     assert all((step.painted % 3 == 0).all() for step in steps)
-
-
-@pytest.mark.parametrize("completes", [False, True])
-def test_a_stream_ends_with_what_is_painted_at_once(
-    grey_model: "scanline.Model", picture: np.ndarray, completes: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
-    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
-    if completes:
-        steps = list(grey_model.stream(3, seed=4, image=picture, keep_rows=2))
-        law = grey_model.complete(picture, keep_rows=2, n=3, seed=4).array
-    else:
-        steps, law = list(grey_model.stream(3, seed=4)), grey_model.sample(3, seed=4).array
-    assert len(steps) > 2
-    np.testing.assert_array_equal(steps[-1].array, law)
-    for step in steps:
-        for image, whole, painted in zip(step.array, law, step.painted, strict=True):
-            np.testing.assert_array_equal(image.reshape(-1)[:painted], whole.reshape(-1)[:painted])
-            assert not image.reshape(-1)[painted:].any()
 
 
 @pytest.mark.parametrize("name", ["digits.png", "digits.webp", "digits.npy", "digits"])

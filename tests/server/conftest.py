@@ -10,7 +10,7 @@ import pytest
 
 from scanline.model.inference import Model, load
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING

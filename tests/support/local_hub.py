@@ -14,13 +14,38 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 TOKEN = "hf_of_the_tests"
+NAME, API = r"/(?P<name>[^/]+/[^/]+?)", r"/api/models/(?P<name>[^/]+/[^/]+)"
+READ = {  # pattern: the method of LocalHub that answers
+    NAME + r"/resolve/(?P<revision>[^/]+)/(?P<file>.+)": "_file",
+    API: "_info",
+    API + r"/revision/(?P<revision>.+)": "_info",
+    API + r"/tree/(?P<revision>.+)": "_tree",
+    r"/lfs/(?P<oid>\w+)": "_upload",  # of a store beside the Hub, at addresses that need no token
+}
+WRITE = {  # for clients with the token
+    r"/api/repos/create": "_create",
+    r"/api/validate-yaml": "_validate",
+    API + r"/branch/(?P<branch>.+)": "_branch",
+    API + r"/preupload/.+": "_preupload",
+    NAME + r"\.git/info/lfs/objects/batch": "_batch",
+    API + r"/commit/(?P<branch>.+)": "_commit",
+}
 Files = dict[str, bytes]
+
+
+class Answer(NamedTuple):
+    """What is sent, or its first half alone."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = {}  # noqa: RUF012 (never changed)
+    interrupted: bool = False
 
 
 @dataclass
@@ -43,199 +68,114 @@ class Repository:
 
 @dataclass
 class LocalHub:
-    """The server's address, its repositories, and what it was asked."""
+    """The server's address, its repositories, what it was asked, and what it answers."""
 
-    url: str
+    url: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)  # METHOD PATH
-    ranges: list[str] = field(default_factory=list)  # of the downloads that did not begin at a file's first byte
-    interruptions: dict[str, int] = field(default_factory=dict)  # how many downloads of a file end in their middle
-    sizes: dict[str, int] = field(default_factory=dict)  # that the list of files has in place of the true ones
+    interrupted: set[str] = field(default_factory=set)  # files whose downloads end in their middle
+    sizes: dict[str, int] = field(default_factory=dict)  # that files are said to have in place of the true ones
     uploaded: Files = field(default_factory=dict)  # by SHA-256, before a commit names them
 
-    def add(self, name: str, directory: Path) -> str:
+    def add(self, name: str, files: Path | Files, *, gated: bool = False) -> str:
         """Commit the files of a directory to a repository, and return the commit's hash."""
-        files = {path.name: path.read_bytes() for path in directory.iterdir()}
-        return self.repositories.setdefault(name, Repository()).commit(files)
-
-    def add_files(self, name: str, files: Files) -> Repository:
-        """Add a repository of one commit."""
-        repository = self.repositories[name] = Repository()
-        repository.commit(files)
-        return repository
+        if isinstance(files, Path):
+            files = {path.name: path.read_bytes() for path in files.iterdir()}
+        return self.repositories.setdefault(name, Repository(gated=gated)).commit(files)
 
     def clear(self) -> None:
         """Forget repositories, requests and faults."""
-        for each in (self.repositories, self.requests, self.ranges, self.interruptions, self.sizes, self.uploaded):
+        for each in (self.repositories, self.requests, self.interrupted, self.sizes, self.uploaded):
             each.clear()  # type: ignore[attr-defined]
 
     def downloaded(self) -> set[str]:
         """Return the names of the files that were sent, or part of them."""
         return {request.rpartition("/")[2] for request in self.requests if re.match("GET .+/resolve/", request)}
 
+    def answer(self, method: str, path: str, body: bytes, authorization: str | None) -> Answer:
+        """Return the answer to a request."""
+        self.requests.append(f"{method} {path}")
+        for pattern, name in [*READ.items(), *WRITE.items()]:
+            if match := re.fullmatch(pattern, path):
+                if pattern in WRITE and authorization != f"Bearer {TOKEN}":
+                    return _refused(401, "", "Invalid username or password.")
+                try:
+                    answered = getattr(self, name)(body, **match.groupdict())
+                except _RefusedError as refused:
+                    return _refused(*refused.args)
+                return answered if isinstance(answered, Answer) else Answer(json.dumps(answered).encode())
+        return _refused(404, "", f"no route {path}")
 
-@contextmanager
-def local_hub() -> Iterator[LocalHub]:
-    """Run the server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.hub = hub = LocalHub(f"http://127.0.0.1:{server.server_port}")  # type: ignore[attr-defined]
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def use(hub: LocalHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let huggingface_hub ask this server, without a token, and keep files in `cache`: what it reads from HF_ENDPOINT,
-    HF_HUB_CACHE and HF_HOME when it is imported."""
-    constants = pytest.importorskip("huggingface_hub.constants", reason="huggingface_hub is not installed")
-    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(constants, "HF_HOME", str(cache))
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(cache / "token"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)  # uploads as Git LFS has them
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-
-
-class _RefusedError(Exception):
-    """An answer other than 200, with the Hub's headers for it."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 (names of http.server)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-    @property
-    def hub(self) -> LocalHub:
-        return self.server.hub  # type: ignore[attr-defined]
-
-    def _answer(self) -> None:
-        path = unquote(urlsplit(self.path).path)
-        self.hub.requests.append(f"{self.command} {path}")
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-        try:
-            self._route(path, body)
-        except _RefusedError as refused:
-            status, code, message = refused.args
-            self._send(status, b"", {"X-Error-Code": code, "X-Error-Message": message})
-
-    def _route(self, path: str, body: bytes) -> None:
-        if match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            return self._file(*match.groups())
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", path):
-            return self._json(self._info(match[1], match[2] or "main"))
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", path):
-            return self._json(self._tree(match[1], match[2]))
-        if match := re.fullmatch("/lfs/(.+)", path):  # of a store beside the Hub, at addresses that need no token
-            self.hub.uploaded[match[1]] = body
-            return self._send(200, b"")
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            raise _RefusedError(401, "", "Invalid username or password.")
-        if path == "/api/repos/create":
-            return self._create(json.loads(body))
-        if path == "/api/validate-yaml":
-            return self._json({"errors": [], "warnings": []})
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/branch/(.+)", path):
-            repository = self._repository(match[1])
-            repository.branches.setdefault(match[2], repository.branches["main"])
-            return self._json({})
-        if match := re.fullmatch(r"/api/models/[^/]+/[^/]+/preupload/.+", path):
-            modes = [(file["path"], _is_large(file["path"])) for file in json.loads(body)["files"]]
-            files = [{"path": name, "uploadMode": "lfs" if large else "regular"} for name, large in modes]
-            return self._json({"files": [{**file, "shouldIgnore": False, "oid": None} for file in files]})
-        if path.endswith(".git/info/lfs/objects/batch"):
-            return self._batch(json.loads(body))
-        if match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/commit/(.+)", path):
-            return self._commit(match[1], match[2], [json.loads(line) for line in body.splitlines()])
-        raise _RefusedError(404, "", f"no route {path}")
-
-    def _repository(self, name: str) -> Repository:
-        if (repository := self.hub.repositories.get(name)) is None:
+    def _at(self, name: str, revision: str) -> tuple[Repository, str, Files]:
+        if (repository := self.repositories.get(name)) is None:
             raise _RefusedError(401, "RepoNotFound", "Repository not found")
-        return repository
-
-    def _commit_of(self, name: str, revision: str) -> tuple[str, Files]:
-        repository = self._repository(name)
         commit = repository.branches.get(revision, revision)
         if commit not in repository.commits:
             raise _RefusedError(404, "RevisionNotFound", f"Invalid rev id: {revision}")
-        return commit, repository.commits[commit]
+        return repository, commit, repository.commits[commit]
 
-    def _info(self, name: str, revision: str) -> dict[str, Any]:
-        commit, files = self._commit_of(name, revision)
-        entries = self._entries(files)
-        siblings = [{"rfilename": each["path"], "size": each["size"], "blobId": each["oid"]} for each in entries]
-        gated = "manual" if self._repository(name).gated else False
-        return {"id": name, "modelId": name, "sha": commit, "siblings": siblings, "private": False, "gated": gated}
+    def _info(self, body: bytes, name: str, revision: str = "main") -> dict[str, Any]:
+        repository, commit, files = self._at(name, revision)
+        about = {"id": name, "sha": commit, "siblings": [{"rfilename": file} for file in files]}
+        return about | {"private": repository.private, "gated": "manual" if repository.gated else False}
 
-    def _tree(self, name: str, revision: str) -> list[dict[str, Any]]:
-        return self._entries(self._commit_of(name, revision)[1])
+    def _tree(self, body: bytes, name: str, revision: str) -> list[dict[str, Any]]:
+        files = self._at(name, revision)[2]
+        return [{"type": "file", "path": file, **self._object(file, data)} for file, data in files.items()]
 
-    def _entries(self, files: Files) -> list[dict[str, Any]]:
-        """Return the list of files as the Hub's tree has it."""
-        entries = []
-        for name, data in files.items():
-            size = self.hub.sizes.get(name, len(data))
-            entry = {"type": "file", "path": name, "size": size, "oid": _blob_id(data)}
-            large = {"oid": _sha256(data), "size": size, "pointerSize": 130} if _is_large(name) else None
-            entries.append(entry | ({"lfs": large} if large else {}))
-        return entries
+    def _object(self, file: str, data: bytes) -> dict[str, Any]:
+        size, blob = self.sizes.get(file, len(data)), hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        large = {"oid": hashlib.sha256(data).hexdigest(), "size": size, "pointerSize": 130}
+        return {"size": size, "oid": blob, **({"lfs": large} if _is_large(file) else {})}
 
-    def _file(self, name: str, revision: str, file: str) -> None:
-        commit, files = self._commit_of(name, revision)
-        if self._repository(name).gated:
+    def _file(self, body: bytes, name: str, revision: str, file: str) -> Answer:
+        repository, commit, files = self._at(name, revision)
+        if repository.gated:
             raise _RefusedError(403, "GatedRepo", f"Access to model {name} is restricted.")
         if file not in files:
             raise _RefusedError(404, "EntryNotFound", "Entry not found")
-        data = files[file]
-        etag = _sha256(data) if _is_large(file) else _blob_id(data)
-        headers = {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
-        first = 0
-        if asked := self.headers.get("Range"):
-            first = int(asked.removeprefix("bytes=").partition("-")[0])
-            self.hub.ranges.append(asked)
-            headers["Content-Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"
-        interrupted = self.command == "GET" and self.hub.interruptions.get(file, 0) > 0
-        if interrupted:
-            self.hub.interruptions[file] -= 1
-        self._send(206 if asked else 200, data[first:], headers, interrupted=interrupted)
+        data, stored = files[file], self._object(file, files[file])
+        oid = stored.get("lfs", stored)["oid"]
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{oid}"', "X-Linked-Size": str(stored["size"])}
+        return Answer(data, headers=headers, interrupted=file in self.interrupted)
 
-    def _create(self, asked: dict[str, Any]) -> None:
+    def _upload(self, body: bytes, oid: str) -> Answer:
+        self.uploaded[oid] = body
+        return Answer()
+
+    def _validate(self, body: bytes) -> dict[str, Any]:
+        return {"errors": [], "warnings": []}
+
+    def _create(self, body: bytes) -> Answer:
+        asked = json.loads(body)
         name = f"{asked['organization']}/{asked['name']}"
-        known = name in self.hub.repositories
+        known = name in self.repositories
         if not known:
             private = asked.get("private") or asked.get("visibility") == "private"
-            repository = self.hub.repositories[name] = Repository(private=private)
-            repository.commit({".gitattributes": b""}, message="initial commit")
-        self._json({"url": f"{self.hub.url}/{name}", "name": name}, 409 if known else 200)
+            self.repositories[name] = Repository(private=private)
+            self.repositories[name].commit({".gitattributes": b""}, message="initial commit")
+        return Answer(json.dumps({"url": f"{self.url}/{name}", "name": name}).encode(), 409 if known else 200)
 
-    def _batch(self, asked: dict[str, Any]) -> None:
-        objects = [
-            {**each, "actions": {"upload": {"href": f"{self.hub.url}/lfs/{each['oid']}"}}} for each in asked["objects"]
-        ]
-        self._json({"transfer": "basic", "objects": objects})
+    def _branch(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
+        repository, commit, _ = self._at(name, "main")
+        repository.branches.setdefault(branch, commit)
+        return {}
 
-    def _commit(self, name: str, branch: str, lines: list[dict[str, Any]]) -> None:
-        files, message = dict(self._commit_of(name, branch)[1]), ""
-        for line in lines:
+    def _preupload(self, body: bytes, name: str) -> dict[str, Any]:
+        names = [file["path"] for file in json.loads(body)["files"]]
+        modes = {name: "lfs" if _is_large(name) else "regular" for name in names}
+        files = [{"path": name, "uploadMode": mode, "shouldIgnore": False, "oid": None} for name, mode in modes.items()]
+        return {"files": files}
+
+    def _batch(self, body: bytes, name: str) -> dict[str, Any]:
+        objects = json.loads(body)["objects"]
+        actions = [{"actions": {"upload": {"href": f"{self.url}/lfs/{each['oid']}"}}} for each in objects]
+        return {"transfer": "basic", "objects": [each | action for each, action in zip(objects, actions, strict=True)]}
+
+    def _commit(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
+        repository, _, before = self._at(name, branch)
+        files, message = dict(before), ""
+        for line in map(json.loads, body.splitlines()):
             value = line["value"]
             match line["key"]:
                 case "header":
@@ -243,35 +183,81 @@ class _Handler(BaseHTTPRequestHandler):
                 case "file":
                     files[value["path"]] = b64decode(value["content"])
                 case "lfsFile":
-                    files[value["path"]] = self.hub.uploaded[value["oid"]]
+                    files[value["path"]] = self.uploaded[value["oid"]]
                 case "deletedFile":
                     del files[value["path"]]
-        commit = self._repository(name).commit(files, branch, message)
-        self._json({"success": True, "commitOid": commit, "commitUrl": f"{self.hub.url}/{name}/commit/{commit}"})
+        commit = repository.commit(files, branch, message)
+        return {"success": True, "commitOid": commit, "commitUrl": f"{self.url}/{name}/commit/{commit}"}
 
-    def _json(self, value: Any, status: int = 200) -> None:
-        self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
-    def _send(
-        self, status: int, body: bytes, headers: dict[str, str] | None = None, *, interrupted: bool = False
-    ) -> None:
-        self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        self.wfile.write(body[: len(body) // 2] if interrupted else body)
-        self.close_connection = self.close_connection or interrupted
+class _RefusedError(Exception):
+    """An answer other than 200, with the Hub's headers for it."""
+
+
+def _refused(status: int, code: str, message: str) -> Answer:
+    return Answer(status=status, headers={"X-Error-Code": code, "X-Error-Message": message})
 
 
 def _is_large(name: str) -> bool:
     return name.endswith((".safetensors", ".png"))
 
 
-def _blob_id(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: LocalHub
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        while self.headers.get("Transfer-Encoding") == "chunked":
+            size = int(self.rfile.readline(), 16)
+            body += self.rfile.read(size)
+            self.rfile.readline()
+            if size == 0:
+                break
+        path = unquote(urlsplit(self.path).path)
+        answer = self.hub.answer(self.command, path, body, self.headers.get("Authorization"))
+        self.send_response(answer.status)
+        for name, value in {**answer.headers, "Content-Length": str(len(answer.body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body[: len(answer.body) // 2] if answer.interrupted else answer.body)
+            self.close_connection |= answer.interrupted
+
+    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 (names of http.server)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+@contextmanager
+def local_hub() -> Iterator[LocalHub]:
+    """Run the server."""
+    hub = LocalHub()
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub})) as server:
+        hub.url = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield hub
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def use(hub: LocalHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let huggingface_hub ask this server, without a token, and keep files in `cache`: what it reads from HF_ENDPOINT,
+    HF_HUB_CACHE and HF_HOME when it is imported."""
+    constants = pytest.importorskip("huggingface_hub.constants", reason="huggingface_hub is not installed")
+    changed = {
+        "ENDPOINT": hub.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": hub.url + "/{repo_id}/resolve/{revision}/{filename}",
+        "HF_HUB_CACHE": str(cache),
+        "HF_HOME": str(cache),
+        "HF_TOKEN_PATH": str(cache / "token"),
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True,  # uploads as Git LFS has them
+    }
+    for name, value in changed.items():
+        monkeypatch.setattr(constants, name, value)
+    monkeypatch.delenv("HF_TOKEN", raising=False)

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.paper.encoder import Attention, Encoder, Sizes
-from benchmarks.paper.speech.attentions import linear, lsh, softmax
+from benchmarks.paper.attentions import Attention, attention, unavailable
+from benchmarks.paper.encoder import Encoder, Sizes
 from benchmarks.paper.speech.features import BANDS
-from scanline.model.bench.baselines import missing_library
 
 LONGEST = 2400  # frames, as in the paper
 
@@ -31,10 +30,10 @@ PAPER = NetworkSizes(Sizes(9, 6, 32, 768), 3, 320)
 class TransformerNetwork(nn.Module):
     """Mel bands through a linear map, the encoder and another linear map."""
 
-    def __init__(self, sizes: Sizes, attention: Attention, symbols: int) -> None:
+    def __init__(self, sizes: Sizes, attend: Attention, symbols: int) -> None:
         super().__init__()
         self.frames = nn.Linear(BANDS, sizes.width)
-        self.encoder = Encoder(sizes, attention, LONGEST)
+        self.encoder = Encoder(sizes, attend, LONGEST)
         self.head = nn.Linear(sizes.width, symbols)
 
     def forward(self, frames: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -61,11 +60,9 @@ class BiLstmNetwork(nn.Module):
 def networks(sizes: NetworkSizes, symbols: int) -> dict[str, Callable[[], nn.Module]]:
     """Return what builds each network of Table 3, less LSH where the authors' library is missing."""
 
-    found: dict[str, Callable[[], nn.Module]] = {
-        "linear": lambda: TransformerNetwork(sizes.transformer, linear, symbols),
-        "softmax": lambda: TransformerNetwork(sizes.transformer, softmax, symbols),
-        "Bi-LSTM": lambda: BiLstmNetwork(sizes.lstm_layers, sizes.lstm_width, symbols),
-    }
-    if not missing_library():
-        found["LSH-4"] = lambda: TransformerNetwork(sizes.transformer, lsh, symbols)
-    return found
+    def transformer(name: str) -> Callable[[], nn.Module]:
+        return lambda: TransformerNetwork(sizes.transformer, attention(name, causal=False), symbols)
+
+    found = {"linear": transformer("linear"), "softmax": transformer("softmax")}
+    found["Bi-LSTM"] = lambda: BiLstmNetwork(sizes.lstm_layers, sizes.lstm_width, symbols)
+    return found if unavailable("lsh-4") else {**found, "LSH-4": transformer("lsh-4")}

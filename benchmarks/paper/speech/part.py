@@ -1,7 +1,9 @@
 """Table 3: phoneme error rate and seconds an epoch of four acoustic networks, trained by CTC.
 
-The corpus is the folder `speech` of the data, in one of the layouts of corpus.py, or else a synthetic one that is made
-beside the results. Each network is one point of the results.
+The corpus is the folder `speech` of the data, in one of the layouts of corpus.py, or else a synthetic one
+(synthetic.py, by espeak.py) that is made beside the results. features.py turns samples into mel bands, network.py these
+into phonemes, training.py trains, ctc.py has the loss, decodes and counts errors. Each network is one point of the
+results.
 """
 
 from dataclasses import asdict, replace
@@ -19,7 +21,6 @@ from benchmarks.paper.speech.network import PAPER, NetworkSizes, networks
 from benchmarks.paper.speech.training import Data, Recipe, read, train
 from scanline.model.bench.baselines import missing_library
 
-NAME = "speech"
 TABLE_3 = {"Bi-LSTM": (10.94, 1047), "softmax": (5.12, 2711), "LSH-4": (9.33, 2250), "linear": (8.08, 824)}
 ADAM_RATE = 1e-3  # of the Bi-LSTM, as in the paper
 
@@ -41,7 +42,7 @@ def run(results: Results, quick: bool) -> None:
     synthesised = not folder.is_dir()
     if synthesised:
         if reason := missing():
-            print(f"{NAME}: {folder} does not exist, and {reason}")
+            print(f"{results.part}: {folder} does not exist, and {reason}")
             return
         folder = results.path.parent / ("speech-quick" if quick else "speech")
         synthetic.write(folder, made)
@@ -104,7 +105,7 @@ def section(results: Results) -> str:
             curves[name] = [list(enumerate((100 * e for e in point["dev_error"]), 1))]
         rows.append([f"{name}{f' ({label[:-2]})' if label else ''}", *cells, f"{error} %", f"{seconds:,}"])
     y = f"{label}phoneme error of the dev part, %"
-    picture = plot(results, NAME, f"Speech ({label}CTC)", curves, "epochs", y, ("linear", "linear"))
+    picture = plot(results, results.part, f"Speech ({label}CTC)", curves, "epochs", y, ("linear", "linear"))
     return "\n".join((_words(corpus, results), table(HEADER, rows), picture))
 
 

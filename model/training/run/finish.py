@@ -18,7 +18,7 @@ from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.positions import Sampler
 from scanline.model.training.run.card import CLASS_SHEET, write_card

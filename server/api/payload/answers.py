@@ -4,7 +4,7 @@ A large answer is made a few milliseconds at a time, off the event loop, and sen
 client reads: it is never in memory as a whole. Its job and reservation are held until all of it is made.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -23,12 +23,12 @@ from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
+from scanline.model.tasks.score import Scores
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, ClientGoneError
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImageData, Likelihood, LikelihoodsAnswer
-from scanline.server.engine.job import Job
 
 JSON = "application/json"
 NPY = "application/x-npy"
@@ -119,11 +119,11 @@ async def painted_chunks(
 
 
 async def scored_chunks(
-    answer: LikelihoodsAnswer, items: Iterable[Likelihood], job: Job, config: ModelConfig, per_pixel: bool
+    answer: LikelihoodsAnswer, items: Iterable[Likelihood], scores: Scores, config: ModelConfig, per_pixel: bool
 ) -> AsyncIterator[bytes]:
-    """Yield the answer with the bits of every image of `job`, and with `per_pixel` those of every byte."""
-    steps = _json(answer, _likelihoods(items, job, config, per_pixel))
-    async for chunk in offload.in_chunks(steps, len(job.bits) * config.bytes):
+    """Yield the answer with the bits of every image, and with `per_pixel` those of every byte."""
+    steps = _json(answer, _likelihoods(items, scores.bits if per_pixel else None, config))
+    async for chunk in offload.in_chunks(steps, len(scores.bits) * config.bytes):
         yield b"".join(chunk)
 
 
@@ -177,12 +177,12 @@ def _image_data(
 
 
 def _likelihoods(
-    items: Iterable[Likelihood], job: Job, config: ModelConfig, per_pixel: bool
+    items: Iterable[Likelihood], bits: Sequence[np.ndarray] | None, config: ModelConfig
 ) -> Iterator[Iterator[bytes]]:
     """Yield the JSON of each image; infinite numbers, the bits of a byte that the model rules out, are null."""
     for item in items:
         data = item.model_dump_json(exclude={"per_pixel"}).encode()
-        yield _with_rows(data, job.bits[item.index].reshape(config.image_shape)) if per_pixel else iter([data])
+        yield iter([data]) if bits is None else _with_rows(data, bits[item.index].reshape(config.image_shape))
 
 
 def _with_rows(data: bytes, rows: np.ndarray) -> Iterator[bytes]:

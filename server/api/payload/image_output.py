@@ -7,6 +7,7 @@ of the size asked for is the nearest one of the image, and the answer says so, a
 import re
 from base64 import b64encode
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scanline.model.images import pictures
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
+from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.errors import quoted
 from scanline.server.api.payload.schemas import OutputFields
 
@@ -69,6 +71,29 @@ class ImageOutput:
         if self.as_url:
             return {"url": f"data:{MEDIA_TYPES[self.output_format]};base64,{text}"}
         return {"b64_json": text}
+
+
+def image_metadata(task: PaintTask, row: int) -> dict[str, Any]:
+    """Return the JSON fields of a finished image: its class, null where none was asked for, and its numbers. These are
+    null where they are infinite, because the model rules out a known byte, and those of completions also where nothing
+    was known."""
+    is_completion, label = task.is_completion(row), task.label(row)
+    return {
+        "class": task.config.class_names[label - 1] if label else None,
+        "bits_per_dim": finite_or_null(task.bits_per_dim[row]),
+        "evidence_bits": finite_or_null(task.evidence_bits[row]) if is_completion else None,
+        "effective_particles": finite_or_null(task.effective_particles[row]) if is_completion else None,
+    }
+
+
+def finite_or_null(number: float) -> float | None:
+    """Return a number for JSON, which has none that are infinite or undefined."""
+    return float(number) if isfinite(number) else None
+
+
+def seed_headers(task: PaintTask) -> dict[str, str]:
+    """Return the header with the seed of images that were drawn."""
+    return {f"x-scanline-{name}": str(value) for name, value in task.drawn.items()}
 
 
 def upload_fields(uploaded: tuple[str, ...]) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
-"""Partial images of a job: the image so far, mid-grey where nothing is painted.
+"""Partial images of a task: the image so far, mid-grey where nothing is painted.
 
-They are cut out of the job's own images when they are sent, so that a slow reader costs a few counters and no memory.
+They are cut out of the task's own images when they are sent, so that a slow reader costs a few counters and no memory.
 Of an image of several particles they show the first particle's bytes where the particles differ, and are provisional.
 """
 
@@ -10,24 +10,24 @@ import numpy as np
 
 from scanline.model.config import ModelConfig
 from scanline.model.images.contact_sheet import UNPAINTED
-from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.engine.job import Job
+from scanline.model.tasks.paint import PaintTask
 
 
 class PartialImages:
-    """Up to `wanted` partial images of each image of a job, evenly spaced over the pixels to paint."""
+    """Up to `wanted` partial images of each image of a task, evenly spaced over the pixels to paint."""
 
-    def __init__(self, job: Job, request: GenerateRequest, wanted: int, config: ModelConfig) -> None:
-        self.job, self.request, self.config = job, request, config
+    def __init__(self, task: PaintTask, wanted: int) -> None:
+        self.task, self.config = task, task.config
+        request, config = task.request, task.config
         nothing = bytes(config.bytes)
         sources = list(zip(request.known, request.masks, strict=True)) or [(nothing, nothing)]
         known = [(np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources]
         self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
-        copies = job.total // len(sources)
+        copies = task.count // len(sources)
         # Images nearly always share their mask.
         cuts = {mask: _cuts(np.frombuffer(mask, bool), wanted, config) for mask in {mask for _, mask in sources}}
         self.cuts = np.repeat([cuts[mask] for _, mask in sources], copies, axis=0)
-        self.sent = np.zeros(job.total, np.int64)  # partial images of each that were sent, or skipped
+        self.sent = np.zeros(task.count, np.int64)  # partial images of each that were sent, or skipped
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray, bool]]:
         """Yield number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now, and
@@ -36,19 +36,19 @@ class PartialImages:
             number = int(self.sent[index])
             self.sent[index] += 1
             cut = self.cuts[index, number]
-            picture = self.blanks[self.request.source(index) or 0].copy()
-            picture[:cut] = self.job.images[index, :cut]
-            yield number, picture.reshape(self.config.image_shape), bool(cut > self.job.painted[index])
+            picture = self.blanks[self.task.request.source(index) or 0].copy()
+            picture[:cut] = self.task.images[index, :cut]
+            yield number, picture.reshape(self.config.image_shape), bool(cut > self.task.painted[index])
 
     def merge(self) -> None:
         """Skip the partial images that a slow reader has missed: send only the newest of each image, and none of an
         image that is done."""
-        done = self.job.painted == self.config.bytes
+        done = self.task.painted == self.config.bytes
         self.sent = np.maximum(self.sent, self._reached(slice(None)) - np.where(done, 0, 1))
 
     def _reached(self, which: int | slice) -> np.ndarray:
         """Return how many partial images of an image, or of each, have been painted, be it provisionally."""
-        painted = np.maximum(self.job.painted[which, None], self.job.provisional[which, None])
+        painted = np.maximum(self.task.painted[which, None], self.task.provisional[which, None])
         return (self.cuts[which] <= painted).sum(-1)
 
 

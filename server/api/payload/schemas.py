@@ -254,7 +254,7 @@ class PaintFields(OutputFields):
         str | None,
         Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
     ] = None
-    class_: PaintedClass = None
+    class_name: PaintedClass = None
     seed: Seed = None
     temperature: Temperature = None
     guidance: Guidance = None
@@ -343,7 +343,7 @@ class EditRequest(PaintFields, MaskFields):
 class LikelihoodRequest(MaskFields):
     """POST /v1/images/likelihoods: of whole images, or of the known pixels that mask or keep_rows give."""
 
-    class_: Class = None
+    class_name: Class = None
     per_pixel: Annotated[bool, Field(description="bits of every byte; images of at most 2^22 bytes in all")] = False
     repeats: Repeats = DEFAULT_REPEATS
     seed: Seed = None
@@ -362,7 +362,7 @@ class LikelihoodRequest(MaskFields):
 class StepsRequest(PictureFields):
     """POST /v1/images/steps: the numbers of some steps of one image, in one layer and head."""
 
-    class_: Class = None
+    class_name: Class = None
     layer: Annotated[int, Field(ge=0, description="from 0")]
     head: Annotated[int, Field(ge=0, description="from 0")]
     first: Annotated[int, Field(ge=0, description="the first step, from 0; pixels from there on are not read")] = 0
@@ -383,7 +383,7 @@ class ClassificationRequest(PictureFields):
 class CodesRequest(PictureFields):
     """POST /v1/images/codes."""
 
-    class_: CodedClass = None
+    class_name: CodedClass = None
     output_format: Annotated[
         Literal["json", "file"],
         Field(description="json: a code of each image by itself; file: one .scan file of all of them"),

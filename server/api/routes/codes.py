@@ -2,24 +2,28 @@
 
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
+from structlog.contextvars import bind_contextvars
 
-from scanline.model.class_names import label_of_class
+from scanline.model.config import ModelConfig
 from scanline.model.formats.code_file import MEDIA_TYPE, SUFFIX
-from scanline.server.api.cancellation import finished
+from scanline.model.tasks import encode
+from scanline.model.tasks.encode import EncodeTask, EncodeValues
 from scanline.server.api.client import client_of
-from scanline.server.api.encoding import CodedImages, encoding
 from scanline.server.api.openapi import coded, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import accepted
 from scanline.server.api.payload.answers import JSON, WorkingResponse, listed_chunks, send_answer
 from scanline.server.api.payload.image_output import upload_fields, upload_headers
+from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import CodesAnswer, ImageCode
 from scanline.server.api.payload.schemas import CodesRequest
 from scanline.server.api.payload.uploads import read_fields
+from scanline.server.api.run import finished
+from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.models.registry import ModelRegistry
 
 
@@ -38,50 +42,53 @@ def router(models: ModelRegistry) -> APIRouter:
 
 def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Response:
     model = models.usable(fields.model)
-    label = label_of_class(model.config, fields.class_)
-    labels = [0, label] if label else [0]
+    if (ready := model.engine.ready) is None:
+        raise EngineUnavailableError
     is_file = fields.output_format == "file" or MEDIA_TYPE in accepted(request)
-    models.check_count(len(fields.image) * len(labels), "image", "with the class and without" if label else "")
+    names = [fields.class_name] * len(fields.image)
+    precision = model.engine.options.precision
+    task = encode.plan(model, EncodeValues(names, ready.coding, precision, fields.images_a_code, is_file))
+    models.check_count(task.count, "image", "with the class and without" if task.has_labels else "")
+    bind_contextvars(model=model.id, images=len(fields.image))
+    pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
     async def work(send: Send) -> bytes | None:
-        resize = models.resizes(fields.size_policy)
-        encoded = encoding(model, fields, labels, client_of(request.scope).id, resize, is_file)
-        async with finished(request, models.request_timeout, encoded, lambda entered: entered[0].finish()) as (
-            images,
-            uploaded,
-        ):
+        async with finished(request, models, model, task, client_of(request.scope).id, pictures):
             if is_file:
                 name = f'attachment; filename="images{SUFFIX}"'
-                headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **upload_headers(uploaded)}
-                chunks = _file(images)
+                uploaded = upload_headers(pictures.resized)
+                headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **uploaded}
+                chunks = _file(task)
             else:
-                headers = {"content-type": JSON}
+                headers, codes = {"content-type": JSON}, task.result().codes
                 answer = CodesAnswer(
                     created=int(time.time()),
                     model=model.id,
-                    coding=images.coding,
-                    precision=images.precision,
+                    coding=ready.coding,
+                    precision=precision,
                     data=[],
-                    **upload_fields(uploaded),
+                    **upload_fields(pictures.resized),
                 )
-                chunks = listed_chunks(answer, _codes(images), sum(len(each.file) for each in images.alone))
+                chunks = listed_chunks(answer, _codes(codes, model.config), sum(len(each.file) for each in codes))
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)
 
 
-async def _file(images: CodedImages) -> AsyncIterator[bytes]:
-    yield await offload.run_long(images.file)
+async def _file(task: EncodeTask) -> AsyncIterator[bytes]:
+    file = (await offload.run_long(task.result)).file
+    assert file is not None
+    yield await offload.run_long(file.to_bytes)
 
 
-def _codes(images: CodedImages) -> Iterator[ImageCode]:
-    names = (None, *images.config.class_names)
-    for index, each in enumerate(images.alone):
+def _codes(codes: Sequence[encode.ImageCode], config: ModelConfig) -> Iterator[ImageCode]:
+    names = (None, *config.class_names)
+    for index, each in enumerate(codes):
         yield ImageCode(
             index=index,
             code=b64encode(each.file).decode(),
             bytes=len(each.file),
             bits=each.bits,
-            bits_per_dim=each.bits / images.config.bytes,
+            bits_per_dim=each.bits / config.bytes,
             class_=names[each.label],
         )

@@ -15,17 +15,18 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.cancellation import deadline, until_disconnect
-from scanline.server.api.decoding import Decoding, RowChecks
+from scanline.server.api.client import client_of
 from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
-from scanline.server.api.jobs import facts, painting
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.image_output import ImageOutput
+from scanline.server.api.payload.image_output import ImageOutput, image_metadata, seed_headers
 from scanline.server.api.payload.partial_images import PartialImages
+from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import Usage
 from scanline.server.api.payload.schemas import DecodingRequest, EditRequest, GenerationRequest, OutputFields
 from scanline.server.api.payload.sse import send_with_pings, sse_event
+from scanline.server.api.run import do_work, running
 from scanline.server.engine.job import Job
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
@@ -42,40 +43,39 @@ class EventStream(Response):
         request: Request,
         models: ModelRegistry,
         model: ServedModel,
-        wanted: GenerateRequest,
+        task: PaintTask,
         fields: OutputFields,
         output: ImageOutput,
-        decoding: Decoding | None,
+        pictures: UploadedPictures | None,
     ) -> None:
         super().__init__()
-        self.request, self.models, self.model, self.wanted, self.fields = request, models, model, wanted, fields
-        self.output, self.decoding = output, decoding
+        self.request, self.models, self.model, self.task, self.fields = request, models, model, task, fields
+        self.output, self.pictures, self.shown = output, pictures, task.shown
         self.kind = next(name for kind, name in KINDS.items() if isinstance(fields, kind))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        partial = bool(self.fields.partial_images)
-        wanted, failure = replace(self.wanted, stream=partial, provisional=partial), None
+        task, partial, failure = self.task, bool(self.fields.partial_images), None
+        task.request = replace(task.request, stream=partial, provisional=partial)
         try:
             async with until_disconnect(self.request), AsyncExitStack() as stack:
-                resize = self.models.resizes(self.fields.size_policy)
-                work = painting(self.models, self.model, wanted, self.fields, resize)
+                work = running(self.models, self.model, task, client_of(scope).id, self.pictures)
                 async with deadline(self.models.request_timeout):
-                    wanted, job, uploaded = await stack.enter_async_context(work)
-                self.output = replace(self.output, uploaded=uploaded)
-                failure = await self._respond(send, wanted, job, stack)
+                    job = await stack.enter_async_context(work)
+                self.output = replace(self.output, uploaded=self.pictures.resized if self.pictures else ())
+                failure = await self._respond(send, job, stack)
         except ClientGoneError:
             return
         if failure is not None:
             bind_contextvars(error=failure.code)
         await send({"type": "http.response.body", "body": b""})  # the room is free once the client has the last byte
 
-    async def _respond(self, send: Send, wanted: GenerateRequest, job: Job, work: AsyncExitStack) -> ApiError | None:
+    async def _respond(self, send: Send, job: Job, work: AsyncExitStack) -> ApiError | None:
         """Send the response but its end; an error ends the work, is sent as the last event, and returned."""
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
             "x-accel-buffering": "no",
-            **({"x-scanline-seed": str(wanted.seed)} if self.decoding is None else {}),
+            **seed_headers(self.task),
             **self.output.headers,
         }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -84,7 +84,7 @@ class EventStream(Response):
         async with send_with_pings(send, PING_SECONDS) as ping_send:
             try:
                 async with deadline(self.models.request_timeout):
-                    await self._paint(ping_send, wanted, job)
+                    await self._paint(ping_send, job)
             except Exception as error:
                 failure = from_exception(error)
                 await work.aclose()
@@ -95,35 +95,31 @@ class EventStream(Response):
                     raise ClientGoneError from None
         return failure
 
-    async def _paint(self, send: Send, wanted: GenerateRequest, job: Job) -> None:
-        config, decoding = self.model.config, self.decoding
-        partials = await offload.run(lambda: PartialImages(job, wanted, self.fields.partial_images or 0, config))
-        checks = None if decoding is None else RowChecks(decoding, job.images)
-        async for update in job.updates():
-            changed = {*(index for index, _, _ in update.frames), *update.provisional}
-            for index in sorted(changed if decoding is None else changed & decoding.shown.keys()):
-                for number, picture, is_provisional in partials.due(index):
-                    event = await self._event("partial_image", wanted, index, picture)
+    async def _paint(self, send: Send, job: Job) -> None:
+        config, task, shown = self.model.config, self.task, self.shown
+        partials = await offload.run(lambda: PartialImages(task, self.fields.partial_images or 0))
+        async for _ in job.changes():
+            await do_work(task)
+            part = task.take()
+            changed = {*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()
+            for row in sorted(changed):
+                for number, picture, is_provisional in partials.due(row):
+                    event = await self._event("partial_image", row, picture)
                     event["partial_image_index"] = number
                     if is_provisional:
                         event["provisional"] = True
                     if await _send_event(send, event["type"], event):
                         partials.merge()
-            for index in update.finished:
-                if checks is not None:
-                    await checks.finish(index)
-                if decoding is not None and index not in decoding.shown:
+            for row in part.finished:
+                if row not in shown:
                     continue
-                picture = job.images[index].reshape(config.image_shape)
-                event = await self._event("completed", wanted, index, picture)
-                usage = Usage.of(wanted.known_bytes_of(index), config.bytes).model_dump()
-                if decoding is None:
-                    event |= {"temperature": wanted.temperature, "guidance": wanted.guidance}
-                event |= {**facts(job, index, config), "usage": usage}
+                event = await self._event("completed", row, task.images[row].reshape(config.image_shape))
+                usage = Usage.of(task.request.known_bytes_of(row), config.bytes).model_dump()
+                event |= {**task.used, **image_metadata(task, row), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()
 
-    async def _event(self, name: str, wanted: GenerateRequest, index: int, picture: np.ndarray) -> dict[str, Any]:
+    async def _event(self, name: str, row: int, picture: np.ndarray) -> dict[str, Any]:
         """Return the fields that partial_image and completed have in common. A WebP takes milliseconds to encode."""
         return {
             "type": f"{self.kind}.{name}",
@@ -132,8 +128,8 @@ class EventStream(Response):
             **self.output.fields,
             "background": "opaque",
             "quality": "auto",
-            "index": index if self.decoding is None else self.decoding.shown[index],
-            **({"seed": wanted.seed} if self.decoding is None else {}),
+            "index": self.shown[row],
+            **self.task.drawn,
         }
 
 

@@ -12,17 +12,15 @@ from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import grid
 from scanline.model.images.film import Film
 from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.api.cancellation import deadline, finished, until_disconnect
+from scanline.model.tasks.paint import PaintTask
+from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.client import client_of
-from scanline.server.api.decoding import Decoding, decoding_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
-from scanline.server.api.jobs import facts, image_count, paint_request, painting
 from scanline.server.api.openapi import code_body, json_body, painted, upload_body
-from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import accepted
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
-from scanline.server.api.payload.image_output import MEDIA_TYPES, image_output
+from scanline.server.api.payload.image_output import MEDIA_TYPES, image_metadata, image_output, seed_headers
+from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import (
     DecodingRequest,
@@ -30,10 +28,12 @@ from scanline.server.api.payload.schemas import (
     GenerationRequest,
     OutputFields,
     PaintFields,
+    PictureFields,
 )
 from scanline.server.api.payload.uploads import read_fields, read_json
+from scanline.server.api.plans import decode_task, paint_task
 from scanline.server.api.routes.image_events import EventStream
-from scanline.server.engine.job import Job
+from scanline.server.api.run import finished
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 FILMS = tuple(films.MEDIA_TYPES.values())
@@ -61,40 +61,39 @@ def router(models: ModelRegistry) -> APIRouter:
         """Return the images of codes, byte for byte."""
         fields = await read_fields(request, DecodingRequest, models)
         async with deadline(models.request_timeout), until_disconnect(request):
-            decoding = await decoding_of(models, fields)
-        wanted = decoding.request(client_of(request.scope).id)
-        return _respond(models, request, decoding.model, fields, wanted, decoding)
+            model, task = await decode_task(models, fields)
+        return _respond(models, model, request, fields, task, DecodingsAnswer)
 
     return routes
 
 
 def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
     model = models.usable(fields.model)
-    wanted = paint_request(model, fields, image_count(fields, models), client_of(request.scope).id)
-    return _respond(models, request, model, fields, wanted)
+    return _respond(models, model, request, fields, paint_task(models, model, fields), ImagesAnswer)
 
 
 def _respond(
     models: ModelRegistry,
-    request: Request,
     model: ServedModel,
+    request: Request,
     fields: OutputFields,
-    wanted: GenerateRequest,
-    decoding: Decoding | None = None,
+    task: PaintTask,
+    answer: type[DecodingsAnswer],
 ) -> Response:
-    """Return the response that paints the wanted images; of a decoding, it has those that are shown."""
-    shown = {index: index for index in range(wanted.n)} if decoding is None else decoding.shown
-    n, resize = len(shown), models.resizes(fields.size_policy)
-    output = image_output(fields, model.config, n, resize)
+    """Return the response with the images of a task; answer: that of JSON."""
+    resize, config = models.resizes(fields.size_policy), model.config
+    shown = task.shown
+    output = image_output(fields, config, len(shown), resize)
     media_type = _media_type(request, fields)
     if film := _film(fields, media_type):
-        rows, columns = grid(n)
-        width, height = output.size or (model.config.width, model.config.height)
+        rows, columns = grid(len(shown))
+        width, height = output.size or (config.width, config.height)
         if media_type == JSON:
-            film.check_size(width, height, model.config.channels, n)
+            film.check_size(width, height, config.channels, len(shown))
         else:
-            film.check_size(columns * width, rows * height, model.config.channels)
+            film.check_size(columns * width, rows * height, config.channels)
         output = replace(output, film=film)
+    pictures = UploadedPictures(model, fields, resize) if isinstance(fields, PictureFields) else None
     if fields.stream:
         if film and media_type == JSON:
             fields.refuse_film("events have pictures, leave it out")
@@ -103,37 +102,24 @@ def _respond(
                 f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
             )
             raise InvalidInput(message, "stream")
-        return EventStream(request, models, model, wanted, fields, output, decoding)
-
-    async def wait(entered: tuple[GenerateRequest, Job, tuple[str, ...]]) -> None:
-        await entered[1].wait()
-        if decoding is not None:
-            await offload.run(lambda: decoding.check(entered[1].images))
+        return EventStream(request, models, model, task, fields, output, pictures)
 
     async def work(send: Send) -> bytes | None:
-        painted = painting(models, model, wanted, fields, resize)
-        async with finished(request, models.request_timeout, painted, wait) as (completed, job, uploaded):
-            said = replace(output, uploaded=uploaded)
-            images = job.images.reshape(-1, *model.config.image_shape)
-            if decoding is not None:
-                images = images[list(shown)]
-            common = {
+        async with finished(request, models, model, task, client_of(request.scope).id, pictures):
+            said = replace(output, uploaded=pictures.resized if pictures else ())
+            images = task.images.reshape(-1, *config.image_shape)[list(shown)]
+            fields_of_all = {
                 "created": int(time.time()),
                 "model": model.id,
                 "data": [],
                 **said.fields,
-                "usage": Usage.of(completed.known_bytes, images.size),
+                "usage": Usage.of(task.request.known_bytes, images.size),
             }
-            headers = {"content-type": media_type, **said.headers}
-            if decoding is not None:
-                answer = DecodingsAnswer(**common)
-            else:
-                drawn = {name: getattr(completed, name) for name in ("seed", "temperature", "guidance")}
-                answer = ImagesAnswer(**common, **drawn)
-                headers["x-scanline-seed"] = str(completed.seed)
-            each = ({"index": number, **facts(job, row, model.config)} for row, number in shown.items())
-            known = completed.known_pixels(model.config) if output.film else None
-            chunks = painted_chunks(answer, images, each, media_type, output, known)
+            headers = {"content-type": media_type, **said.headers, **seed_headers(task)}
+            each = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
+            known = task.request.known_pixels(config) if output.film else None
+            whole = answer(**fields_of_all, **task.drawn, **task.used)
+            chunks = painted_chunks(whole, images, each, media_type, output, known)
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)

@@ -2,7 +2,7 @@
 class."""
 
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,17 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.class_names import label_of_class
-from scanline.model.inputs import checked_particles, checked_seed
-from scanline.model.likelihood.classification import check_classes, mixture_bits, of_readings, posterior, readings
-from scanline.model.likelihood.marginal_likelihood import estimate
+from scanline.model.config import ModelConfig
+from scanline.model.likelihood.classification import Classification, mixture_bits
 from scanline.model.likelihood.typicality import TYPICAL
-from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
-from scanline.server.api.cancellation import finished
+from scanline.model.tasks import classify, estimate, score
+from scanline.model.tasks.classify import ClassifyValues
+from scanline.model.tasks.estimate import Estimates, EstimateTask, EstimateValues
+from scanline.model.tasks.score import Scores, ScoreValues
+from scanline.model.tasks.task import Task
 from scanline.server.api.client import client_of
-from scanline.server.api.jobs import finite_or_null, painting, scoring
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
+from scanline.server.api.payload import offload
 from scanline.server.api.payload.answers import (
     JSON,
     WorkingResponse,
@@ -28,7 +29,8 @@ from scanline.server.api.payload.answers import (
     scored_chunks,
     send_answer,
 )
-from scanline.server.api.payload.image_output import upload_fields
+from scanline.server.api.payload.image_output import finite_or_null, upload_fields
+from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import (
     ClassificationData,
     ClassificationsAnswer,
@@ -37,9 +39,10 @@ from scanline.server.api.payload.response_schemas import (
     Likelihood,
     LikelihoodsAnswer,
 )
-from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest
+from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest, PictureFields
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.engine.job import Job, PendingJob, TotalsJob
+from scanline.server.api.plans import values_of
+from scanline.server.api.run import finished
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 
@@ -55,10 +58,7 @@ def router(models: ModelRegistry) -> APIRouter:
         """Return how many bits the model needs for given images, or for their known pixels whatever the others are."""
         fields = await read_fields(request, LikelihoodRequest, models)
         model = models.usable(fields.model)
-        label = label_of_class(model.config, fields.class_)
-        if fields.has_mask:
-            return _estimate(models, model, request, fields, label)
-        return _score(models, model, request, fields, label)
+        return (_estimate if fields.has_mask else _score)(models, model, request, fields)
 
     @routes.post(
         "/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classification
@@ -71,99 +71,74 @@ def router(models: ModelRegistry) -> APIRouter:
     return routes
 
 
-def _score(
-    models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest, label: int
-) -> Response:
-    models.check_count(len(fields.image), "image")
-    config = model.config
+def _score(models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest) -> Response:
+    task = score.plan(model, values_of(ScoreValues, fields, pictures=len(fields.image)))
+    models.check_count(task.count, "image")
     if fields.per_pixel:
-        check_per_pixel(len(fields.image), config)
+        check_per_pixel(len(fields.image), model.config)
 
-    async def work(send: Send) -> bytes | None:
-        client = client_of(request.scope).id
-        resize = models.resizes(fields.size_policy)
-        scored = scoring(model, fields, [label], client, lambda score: Job(score, config.bytes), resize)
-        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy, uploaded):
-            answer = LikelihoodsAnswer(
-                created=int(time.time()),
-                model=model.id,
-                typical_bits_per_dim=model.typical_bits_per_dim,
-                data=[],
-                **upload_fields(uploaded),
-            )
-            items = _likelihoods(model, job, noisy)
-            return await _send(models, request, send, scored_chunks(answer, items, job, config, fields.per_pixel))
+    def answer(uploaded: tuple[str, ...], scores: Scores) -> AsyncIterator[bytes]:
+        whole = LikelihoodsAnswer(**_common(model, uploaded), typical_bits_per_dim=model.typical_bits_per_dim)
+        return scored_chunks(whole, _likelihoods(scores), scores, model.config, fields.per_pixel)
 
-    return WorkingResponse(work)
-
-
-def _estimate(
-    models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest, label: int
-) -> Response:
-    """Paint the hidden bytes of each image `repeats` times at temperature 1, and return the mean of what the known
-    bytes cost in them: 2^-evidence_bits of each is an unbiased estimate of their probability."""
-    n = len(fields.image) * fields.repeats
-    models.check_count(n, "repeats")
-
-    async def work(send: Send) -> bytes | None:
-        bind_contextvars(model=model.id, images=n)
-        wanted = GenerateRequest(
-            id=next(model.engine.request_ids),
-            n=n,
-            seed=checked_seed(fields.seed),
-            label=label,
-            particles=checked_particles(fields.particles, default=model.defaults.particles),
-            client=client_of(request.scope).id,
-        )
-        painted = painting(models, model, wanted, fields, models.resizes(fields.size_policy))
-        async with finished(request, models.request_timeout, painted, lambda entered: entered[1].wait()) as (
-            wanted,
-            job,
-            uploaded,
-        ):
-            answer = EvidenceAnswer(
-                created=int(time.time()),
-                model=model.id,
-                seed=wanted.seed,
-                particles=wanted.particles,
-                repeats=fields.repeats,
-                data=[],
-                **upload_fields(uploaded),
-            )
-            return await _send(models, request, send, listed_chunks(answer, _evidence(job, wanted), n))
-
-    return WorkingResponse(work)
+    return _read(models, model, request, fields, task, answer)
 
 
 def _classify(models: ModelRegistry, model: ServedModel, request: Request, fields: ClassificationRequest) -> Response:
-    config = model.config
-    check_classes(config)
-    labels = range(1, len(config.classes) + 1)
-    each = "twice for each class" if config.mirrored else "once for each class"
-    models.check_count(len(fields.image) * readings(config), "image", each)
+    task = classify.plan(model, ClassifyValues(len(fields.image)))
+    each = "twice for each class" if model.config.mirrored else "once for each class"
+    models.check_count(task.count, "image", each)
+
+    def answer(uploaded: tuple[str, ...], found: Classification) -> AsyncIterator[bytes]:
+        whole = ClassificationsAnswer(**_common(model, uploaded), typical_bits_per_dim=model.typical_bits_per_dim)
+        return listed_chunks(whole, _classifications(found, model.config), task.count)
+
+    return _read(models, model, request, fields, task, answer)
+
+
+def _estimate(models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest) -> Response:
+    known_by = "keep_rows" if fields.mask is None else "mask"
+    values = values_of(EstimateValues, fields, pictures=len(fields.image), known_by=known_by)
+    models.check_count(values.pictures * values.repeats, "repeats")
+    task = estimate.plan(model, values)
+
+    def answer(uploaded: tuple[str, ...], found: Estimates) -> AsyncIterator[bytes]:
+        drawn = {"seed": found.seed, "particles": found.particles, "repeats": fields.repeats}
+        whole = EvidenceAnswer(**_common(model, uploaded), **drawn)
+        return listed_chunks(whole, _evidence(found), task.count)
+
+    return _read(models, model, request, fields, task, answer)
+
+
+def _read(
+    models: ModelRegistry,
+    model: ServedModel,
+    request: Request,
+    fields: PictureFields,
+    task: Task,
+    answer: Callable[[tuple[str, ...], Any], AsyncIterator[bytes]],
+) -> Response:
+    """Return the response of a task that reads pictures. answer: the sizes that were resized and the task's result as
+    JSON."""
+    bind_contextvars(model=model.id, images=task.count if isinstance(task, EstimateTask) else len(fields.image))
+    pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
     async def work(send: Send) -> bytes | None:
-        resize = models.resizes(fields.size_policy)
-        scored = scoring(model, fields, labels, client_of(request.scope).id, TotalsJob, resize)
-        async with finished(request, models.request_timeout, scored, _wait) as (job, noisy, uploaded):
-            answer = ClassificationsAnswer(
-                created=int(time.time()),
-                model=model.id,
-                typical_bits_per_dim=model.typical_bits_per_dim,
-                data=[],
-                **upload_fields(uploaded),
-            )
-            items = _classifications(model, job, noisy)
-            return await _send(models, request, send, listed_chunks(answer, items, job.totals.size))
+        async with finished(request, models, model, task, client_of(request.scope).id, pictures):
+            chunks = answer(pictures.resized, await offload.run(task.result))
+            return await send_answer(request, send, chunks, {"content-type": JSON}, models.request_timeout)
 
     return WorkingResponse(work)
 
 
-def _evidence(job: Job, request: GenerateRequest) -> Iterator[Evidence]:
-    """Yield the estimate of each image, from all its paintings."""
-    repeats = request.n // len(request.masks)
-    for index, mask in enumerate(request.masks):
-        mean = estimate(job.evidence_bits[index * repeats : (index + 1) * repeats], mask.count(1))
+def _common(model: ServedModel, uploaded: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields that all answers have in common, without data."""
+    return {"created": int(time.time()), "model": model.id, "data": [], **upload_fields(uploaded)}
+
+
+def _evidence(found: Estimates) -> Iterator[Evidence]:
+    """Yield the estimate of each image."""
+    for index, mean in enumerate(found.estimates):
         yield Evidence(
             index=index,
             evidence_bits=finite_or_null(mean.bits),
@@ -173,44 +148,30 @@ def _evidence(job: Job, request: GenerateRequest) -> Iterator[Evidence]:
         )
 
 
-async def _wait(scored: tuple[PendingJob, list[bool], tuple[str, ...]]) -> None:
-    """Wait for the job of `scoring`."""
-    await scored[0].wait()
-
-
-def _likelihoods(model: ServedModel, job: Job, noisy: Sequence[bool]) -> Iterator[Likelihood]:
+def _likelihoods(scores: Scores) -> Iterator[Likelihood]:
     """Yield the answer of each image, without the bits of its bytes."""
-    for index, has_noise in enumerate(noisy):
-        bits = job.bits[index]
-        doubt = _doubt(model, job, index, bits.sum(), has_noise)
-        yield Likelihood(index=index, bits_per_dim=finite_or_null(bits.mean()), **doubt)
+    for index, bits in enumerate(scores.bits):
+        outlier = _outlier_fields(scores.tail_probabilities, scores.noisy, index)
+        yield Likelihood(index=index, bits_per_dim=finite_or_null(bits.mean()), **outlier)
 
 
-def _classifications(model: ServedModel, job: TotalsJob, noisy: Sequence[bool]) -> Iterator[ClassificationData]:
+def _classifications(found: Classification, config: ModelConfig) -> Iterator[ClassificationData]:
     """Yield the answer of each image, from its bits under each class."""
-    config, names = model.config, model.config.class_names
-    bits, compared = of_readings(config, job.totals)
-    probabilities, mixtures = posterior(compared), mixture_bits(bits)
-    for index, best in enumerate(compared.argmin(axis=1)):
+    names, probabilities, mixtures = found.class_names, found.posterior, mixture_bits(found.bits)
+    for index, best in enumerate(found.best):
         yield ClassificationData(
             index=index,
-            class_=names[best],
+            class_=best,
             posterior=dict(zip(names, probabilities[index].tolist(), strict=True)),
-            bits_per_dim=dict(zip(names, map(finite_or_null, bits[index] / config.bytes), strict=True)),
+            bits_per_dim=dict(zip(names, map(finite_or_null, found.bits[index] / config.bytes), strict=True)),
             any_class_bits_per_dim=finite_or_null(mixtures[index] / config.bytes),
-            **_doubt(model, job, index * readings(config), mixtures[index], noisy[index]),
+            **_outlier_fields(found.tail_probabilities, found.noisy, index),
         )
 
 
-def _doubt(model: ServedModel, job: PendingJob, at: int, bits: float, noisy: bool) -> dict[str, Any]:
-    """Return the fields of `Doubt` of the image at that place in the job, which costs so many bits."""
-    if model.typicality is None:
-        return {"noisy": noisy}
-    assert isinstance(job.request, ScoreRequest)
-    image = np.frombuffer(job.request.images[at], np.uint8)[None]
-    (tail,) = model.typicality.tail_probabilities(np.array([bits]), image, np.array([noisy])).tolist()
-    return {"typical": tail >= TYPICAL, "tail_probability": tail, "noisy": noisy}
-
-
-async def _send(models: ModelRegistry, request: Request, send: Send, chunks: AsyncIterator[bytes]) -> bytes | None:
-    return await send_answer(request, send, chunks, {"content-type": JSON}, models.request_timeout)
+def _outlier_fields(tails: np.ndarray | None, noisy: np.ndarray, index: int) -> dict[str, Any]:
+    """Return the fields of `Doubt` of an image."""
+    if tails is None:
+        return {"noisy": bool(noisy[index])}
+    tail = float(tails[index])
+    return {"typical": tail >= TYPICAL, "tail_probability": tail, "noisy": bool(noisy[index])}

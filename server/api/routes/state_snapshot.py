@@ -6,8 +6,8 @@ Requested by the field `state: [layer, head]`, sent as messages of type `state`.
 from base64 import b64encode
 from typing import Any
 
-from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import StateSnapshot
+from scanline.model.tasks.inspect import check_layer_and_head
 from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.payload.schemas import PaintFields, StreamedGenerationRequest
 from scanline.server.models.registry import ServedModel
@@ -25,21 +25,12 @@ def requested_state(fields: PaintFields, model: ServedModel, client: str) -> tup
     if not isinstance(fields, StreamedGenerationRequest) or fields.state is None:
         return None
     layer, head = fields.state
-    check_layer_and_head(model, layer, head, "state", "state")
+    check_layer_and_head(model.config, layer, head, "state", "state")
     watching = model.engine.watching
     if watching.total() >= MAX_WATCHED_JOBS or watching[client] >= MAX_WATCHED_OF_CLIENT:
         message = "Too many jobs, of this client or of all, are sent state snapshots already; try again in a moment."
         raise ApiError(429, message, code="too_many_state_snapshots", headers=RETRY_SOON)
     return layer, head
-
-
-def check_layer_and_head(model: ServedModel, layer: int, head: int, of_layer: str, of_head: str) -> None:
-    """InvalidInput, with the name of the layer's or the head's parameter, where the model has no such one."""
-    config = model.config
-    if layer >= config.layers or head >= config.heads:
-        param = of_layer if layer >= config.layers else of_head
-        has = f"layers 0 to {config.layers - 1} and heads 0 to {config.heads - 1}"
-        raise InvalidInput(f"{param}: {model.id} has {has}.", param)
 
 
 def state_message(name: int | str, snapshot: StateSnapshot) -> dict[str, Any]:

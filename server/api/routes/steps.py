@@ -8,26 +8,25 @@ reads have.
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
+from structlog.contextvars import bind_contextvars
 
-from scanline.model.class_names import label_of_class
-from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import ScoreRequest, StepRange
-from scanline.server.api.cancellation import finished
+from scanline.model.tasks import inspect
+from scanline.model.tasks.inspect import InspectTask, InspectValues
 from scanline.server.api.client import client_of
-from scanline.server.api.jobs import scoring
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.answers import JSON, WorkingResponse, send_answer
 from scanline.server.api.payload.image_output import upload_fields
+from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import Attention, StepsAnswer
 from scanline.server.api.payload.schemas import StepsRequest
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.api.routes.state_snapshot import check_layer_and_head
-from scanline.server.engine.job import StepsJob
+from scanline.server.api.plans import values_of
+from scanline.server.api.run import finished
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 
@@ -41,20 +40,13 @@ def router(models: ModelRegistry) -> APIRouter:
         """Return the query, key, value, (s, z), output and distribution of some steps of one image."""
         fields = await read_fields(request, StepsRequest, models)
         model = models.usable(fields.model)
-        label, wanted = label_of_class(model.config, fields.class_), _wanted(fields, model)
-
-        def new_job(score: ScoreRequest) -> StepsJob:
-            return StepsJob(replace(score, inspected=wanted))
+        task = inspect.plan(model, values_of(InspectValues, fields, pictures=len(fields.image)))
+        bind_contextvars(model=model.id, images=1)
+        pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
         async def work(send: Send) -> bytes | None:
-            resize = models.resizes(fields.size_policy)
-            scored = scoring(model, fields, [label], client_of(request.scope).id, new_job, resize)
-            async with finished(request, models.request_timeout, scored, lambda entered: entered[0].wait()) as (
-                job,
-                _,
-                uploaded,
-            ):
-                chunks = _answer(model, fields, wanted, job, uploaded)
+            async with finished(request, models, model, task, client_of(request.scope).id, pictures):
+                chunks = _answer(model, fields, task, pictures.resized)
                 return await send_answer(request, send, chunks, {"content-type": JSON}, models.request_timeout)
 
         return WorkingResponse(work)
@@ -62,25 +54,11 @@ def router(models: ModelRegistry) -> APIRouter:
     return routes
 
 
-def _wanted(fields: StepsRequest, model: ServedModel) -> StepRange:
-    """Return the bytes of the steps; InvalidInput where the model has no such layer, head or step, or the request does
-    not have one picture."""
-    config = model.config
-    check_layer_and_head(model, fields.layer, fields.head, "layer", "head")
-    if fields.first >= config.steps:
-        raise InvalidInput(f"first: {model.id} has steps 0 to {config.steps - 1}.", "first")
-    if len(fields.image) != 1:
-        raise InvalidInput("image must be one picture.", "image")
-    first, stop = (config.first + step * config.step_bytes for step in (fields.first, fields.first + fields.steps))
-    return StepRange(fields.layer, fields.head, first, min(stop, config.bytes))
-
-
 async def _answer(
-    model: ServedModel, fields: StepsRequest, wanted: StepRange, job: StepsJob, uploaded: tuple[str, ...]
+    model: ServedModel, fields: StepsRequest, task: InspectTask, uploaded: tuple[str, ...]
 ) -> AsyncIterator[bytes]:
     """Yield the answer, which is encoded off the event loop."""
-    config, numbers = model.config, job.steps
-    assert numbers is not None
+    config, numbers = model.config, task.result()
 
     def encoded() -> bytes:
         return (
@@ -90,7 +68,7 @@ async def _answer(
                 layer=fields.layer,
                 head=fields.head,
                 first=fields.first,
-                steps=(wanted.stop - wanted.first) // config.step_bytes,
+                steps=(task.steps.stop - task.steps.first) // config.step_bytes,
                 step_bytes=config.step_bytes,
                 first_byte=config.first,
                 predicts=config.predicts,

@@ -7,7 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fastapi import WebSocketDisconnect
 from structlog.contextvars import bind_contextvars
@@ -15,12 +15,14 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
-from scanline.server.api.jobs import facts, image_count, paint_request, painting
-from scanline.server.api.payload.image_output import image_output
-from scanline.server.api.payload.schemas import EditRequest, PaintFields
+from scanline.server.api.payload.image_output import image_metadata, image_output
+from scanline.server.api.payload.pictures import UploadedPictures
+from scanline.server.api.payload.schemas import EditRequest, PaintFields, PictureFields
+from scanline.server.api.plans import paint_task
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
 from scanline.server.api.routes.websocket_messages import JobId, Sender
+from scanline.server.api.run import running
 from scanline.server.api.tracing import job_span
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.runtime.lifecycle import Lifecycle
@@ -62,26 +64,27 @@ class JobRunner:
 
     async def _paint(self, name: JobId, fields: PaintFields) -> None:
         model = self.models.usable(fields.model)
-        n = image_count(fields, self.models)
-        image_output(fields, model.config, n, resize=False)
+        task = paint_task(self.models, model, fields)
+        image_output(fields, model.config, task.count, resize=False)
         client = client_of(self.sender.socket.scope).id
         state = requested_state(fields, model, client)
         config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
         bind_contextvars(job=number, bytes=0)
-        wanted = paint_request(model, fields, n, client, stream=True, snapshot=state)
-        async with painting(self.models, model, wanted, fields) as (wanted, job, _):
-            started = {"type": "started", "id": name, "job": number, "model": model.id, "n": n}
+        task.request = replace(task.request, stream=True, snapshot=state)
+        pictures = UploadedPictures(model, fields, resize=False) if isinstance(fields, PictureFields) else None
+        async with running(self.models, model, task, client, pictures) as job:
+            started = {"type": "started", "id": name, "job": number, "model": model.id, "n": task.count}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
-            used = {"seed": wanted.seed, "temperature": wanted.temperature, "guidance": wanted.guidance}
-            await sender.message({**started, **size, **used})
-            async for update in job.updates():
-                for index, first, data in update.frames:
-                    await sender.frame(number, index, first, data)
+            await sender.message({**started, **size, **task.drawn, **task.used})
+            async for _ in job.changes():
+                part = task.take()
+                for row, first, data in part.frames:
+                    await sender.frame(number, row, first, data)
                     sent += len(data)
                 bind_contextvars(bytes=sent)
-                if update.snapshot:
-                    await sender.message(state_message(name, update.snapshot))
-                for index in update.finished:
-                    await sender.message({"type": "image", "id": name, "index": index, **facts(job, index, config)})
-                await self.throttle.pause(len(update.frames))
+                if part.snapshot:
+                    await sender.message(state_message(name, part.snapshot))
+                for row in part.finished:
+                    await sender.message({"type": "image", "id": name, "index": row, **image_metadata(task, row)})
+                await self.throttle.pause(len(part.frames))
         await sender.message({"type": "done", "id": name})

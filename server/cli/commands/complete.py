@@ -12,6 +12,7 @@ from scanline.model.images.film import requested
 from scanline.model.inputs import check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
+from scanline.server.cli.progress import model_bar
 
 
 def complete(
@@ -40,13 +41,12 @@ def complete(
     as_json: options.Json = False,
 ) -> None:
     """Complete an occluded picture. A sheet or a film shows the occluded picture, the completions and the original."""
-    from scanline.model.device import resolve_backend
-    from scanline.model.formats.checkpoint import load_model
-    from scanline.model.formats.model_dir import read_defaults
     from scanline.model.images.contact_sheet import UNPAINTED
     from scanline.model.images.saving import FILMS, check_film, check_out, save_images
-    from scanline.model.sampling.messages import GenerateRequest
-    from scanline.server.cli.sampling import check_one_mask, paint_with_bar, print_summary, read_picture
+    from scanline.model.inference import load
+    from scanline.model.tasks import paint
+    from scanline.model.tasks.paint import CompleteValues
+    from scanline.server.cli.sampling import check_one_mask, print_summary, read_picture
 
     check_one_mask(keep_rows, mask)
     if temperature is not None:
@@ -54,25 +54,18 @@ def complete(
     checked_particles(particles, guidance or 1.0)
     shown_film = check_out(out, requested(film, frames, seconds, scale))
     seed = checked_seed(seed)
-    on, backends = resolve_backend(device, backend)
-    directory = zoo.find(model)
-    network = load_model(directory, on)
-    config = network.config
-    choice = read_defaults(directory, config).to_complete(config, class_name, guidance, temperature, particles)
-    original, known = read_picture(picture, keep_rows, mask, config, directory, clean)
-    request = GenerateRequest(
-        0,
-        n,
-        seed,
-        known=(original.tobytes(),),
-        masks=(known.tobytes(),),
-        **choice.to_dict(),
-    )
+    loaded = load(model, device=device, precision=precision, backend=backend)
+    config = loaded.config
+    task = paint.plan(loaded.info, CompleteValues(n, seed, class_name, None, temperature, guidance, particles))
+    original, known = read_picture(picture, keep_rows, mask, loaded.info, clean)
+    task.fill([original.tobytes()], [known.tobytes()])
     check_film(shown_film, n + 2, config, n + 2)
-    (painted,) = paint_with_bar(network, [request], precision=precision, backend=backends)
+    with model_bar("painting") as progress:
+        loaded.run([task], "painting", progress)
+    painted = task.result()
 
     # Sheets and films also show the picture, occluded and whole.
-    images, kept = painted.images, request.known_pixels(config)
+    images, kept = painted.images, painted.known
     assert kept is not None
     if out.suffix.lower() in FILMS:
         occluded = np.where(known, original, np.uint8(UNPAINTED))
@@ -84,10 +77,10 @@ def complete(
     evidence, effective = painted.evidence_bits, painted.effective_particles
     assert evidence is not None
     assert effective is not None
-    run = request.particles_of(0)
+    run = task.request.particles_of(0)
     words = f", {evidence.mean():.2f} bits for the known pixels"
     words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
-    more: dict[str, object] = {"temperature": choice.temperature, "guidance": choice.guidance}
-    more |= {"class": config.class_names[choice.label - 1]} if choice.label else {}
+    more: dict[str, object] = {**task.used}
+    more |= {"class": painted.class_names(config)[0]} if task.label(0) else {}
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
     print_summary(painted.bits_per_dim, "completions", out, seed, as_json, more, words)

@@ -12,7 +12,7 @@ from scanline.model.device import AUTO
 from scanline.model.formats.code_file import MOST_A_CODE, SUFFIX, check_images_a_code
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
-from scanline.server.cli.progress import add_stage, progress_bar
+from scanline.server.cli.progress import model_bar
 
 COMPARED = 500  # pictures that are also written as PNG and WebP
 
@@ -50,35 +50,27 @@ def compress(
 ) -> None:
     """Compress pictures without loss, to the bits of their likelihood. An image is coded under its class where that is
     shorter."""
-    directory = zoo.find(model)
+    zoo.find(model)  # before torch is imported: raises for a wrong name
     check_images_a_code(images_a_code)
     if classes and class_name is not None:
         raise ValueError("--class and --classes exclude each other; give one of them")
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out}: there is no directory {out.parent}")
     from scanline.model.atomic import write_atomically
-    from scanline.model.class_names import label_of_class
     from scanline.model.datasets.given import SPLITS, open_given
-    from scanline.model.device import resolve_backend
-    from scanline.model.formats.checkpoint import load_model
     from scanline.model.images import file_sizes
-    from scanline.model.sampling import coding
+    from scanline.model.inference import load
 
     if split not in SPLITS:
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
-    on, backends = resolve_backend(device, backend)
-    network = load_model(directory, on)
-    config = network.config
+    loaded = load(model, device=device, precision=precision, backend=backend)
+    config = loaded.config
     given = open_given(pictures, config, split=split, classes=classes)
     for refused in given.refused:
         print(f"not encoded: {refused}", file=sys.stderr)
-    label_of = {name: label_of_class(config, name) for name in dict.fromkeys((*given.classes, class_name))}
-    labels = [label_of[name] for name in given.classes or [class_name] * len(given.images)]
-    with progress_bar() as bar:
-        report = add_stage(bar, "encoding", given.images.size * (2 if any(labels) else 1), "bytes")
-        what = network, given.images, labels, images_a_code
-        file = coding.compress(*what, precision=precision, backend=backends, progress=report)
-    data = file.to_bytes()
+    with model_bar("encoding") as progress:
+        names = given.classes or class_name
+        data = loaded.compress(given.images, class_name=names, images_a_code=images_a_code, progress=progress)
     write_atomically(out, lambda path: path.write_bytes(data))
     others = file_sizes.bits_per_dim(given.images.reshape(-1, *config.image_shape), COMPARED)
     dims = 8 / given.images.size

@@ -9,7 +9,7 @@ import typer
 from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.server.cli import options
-from scanline.server.cli.progress import add_stage, progress_bar
+from scanline.server.cli.progress import model_bar
 
 
 def decompress(
@@ -35,13 +35,11 @@ def decompress(
     """Decompress pictures to what they were, byte for byte, with the model that compressed them, on any processor."""
     if more and not images:
         raise ValueError(f"{more[0]}: give one file; which images it is about is for --images")
-    from scanline.model.device import resolve_backend
-    from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.code_file import read
     from scanline.model.formats.model_dir import load_config
     from scanline.model.images.saving import check_out, save_images
+    from scanline.model.inference import load
     from scanline.model.inputs import ranges
-    from scanline.model.sampling import coding
 
     shown_film = check_out(out)
     codes = read(file.read_bytes(), str(file))
@@ -55,14 +53,11 @@ def decompress(
         model = next((name for name in sizes if sizes[name] == size), None)
     if model is None:
         raise ValueError(f"{file} is of no shipped model; give --model")
-    on, backends = resolve_backend(device, backend)
-    network = load_model(zoo.find(model), on)
-    with progress_bar() as bar:
-        count = codes.count if wanted is None else len(codes.decoded(wanted))
-        report = add_stage(bar, "decoding", count * codes.image_bytes, "bytes")
-        what = network, codes, wanted, str(file)
-        found = coding.decompress(*what, precision=codes.precision, backend=backends, progress=report)
-    save_images(found.reshape(-1, *network.config.image_shape), out, film=shown_film)
+    loaded = load(model, device=device, precision=codes.precision, backend=backend)
+    codes.check_model(loaded.coding, loaded.precision, loaded.config, str(file))
+    with model_bar("decoding") as progress:
+        found = loaded.decode(codes, wanted, str(file), progress)
+    save_images(found.reshape(-1, *loaded.config.image_shape), out, film=shown_film)
     if as_json:
         print(json.dumps({"out": str(out), "n": len(found), "model": model}))
     else:

@@ -15,7 +15,7 @@ from scanline.model.images.film import requested
 from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
-from scanline.server.cli.progress import add_stage, progress_bar
+from scanline.server.cli.progress import add_stage, model_bar, progress_bar
 
 IMAGES, IMAGES_OF_EACH_CLASS = 64, 10
 
@@ -54,14 +54,13 @@ def sample(
     as_json: options.Json = False,
 ) -> None:
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
-    # before torch is imported, which takes seconds: raises for a wrong name
-    directory = zoo.find(model) if cluster is None else Path()
-    from scanline.model.device import resolve_backend
-    from scanline.model.formats.checkpoint import load_model
-    from scanline.model.formats.model_dir import read_defaults
+    if cluster is None:
+        zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
     from scanline.model.images.saving import check_film, check_out, save_classes, save_images
-    from scanline.model.sampling.messages import GenerateRequest
-    from scanline.server.cli.sampling import paint_with_bar, print_summary
+    from scanline.model.inference import load
+    from scanline.model.tasks import paint
+    from scanline.model.tasks.paint import PaintValues
+    from scanline.server.cli.sampling import print_summary
 
     if temperature is not None:
         check_temperature(temperature)
@@ -78,29 +77,28 @@ def sample(
         _sample_on_cluster(cluster, model, n or IMAGES, out, seed, temperature, class_name, guidance, as_json)
         return
     seed = checked_seed(seed)
-    on, backends = resolve_backend(device, backend)
-    network = load_model(directory, on)
-    config = network.config
+    loaded = load(model, device=device, precision=precision, backend=backend)
+    config = loaded.config
 
-    # One request for each class, or one for all images.
+    # One task for each class, or one for all images.
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
-    defaults = read_defaults(directory, config)
     names = config.class_names if each_class else (class_name,)
-    choices = [defaults.to_paint(config, name, guidance, temperature) for name in names]
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
-    requests = [GenerateRequest(number, n, seed, **choice.to_dict()) for number, choice in enumerate(choices)]
-    check_film(shown_film, n * len(requests), config, n if each_class else None)
-    painted = paint_with_bar(network, requests, precision=precision, backend=backends)
+    values = [PaintValues(n, seed, name, None, temperature, guidance) for name in names]
+    tasks = [paint.plan(loaded.info, each) for each in values]
+    check_film(shown_film, n * len(tasks), config, n if each_class else None)
+    with model_bar("painting") as progress:
+        loaded.run(tasks, "painting", progress)
+    painted = [task.result() for task in tasks]
 
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
     if each_class:
         save_classes(images, config.class_names, out, shown_film)
     else:
         save_images(images[0], out, film=shown_film)
-    painted_labels = [request.label_of(index) for request in requests for index in range(n)]
-    shown = [config.class_names[label - 1] for label in painted_labels if label]
-    more: dict[str, object] = {"temperature": choices[0].temperature, "guidance": choices[0].guidance}
+    shown = [name for batch in painted for name in batch.class_names(config)]
+    more: dict[str, object] = {**tasks[0].used}
     more |= {"classes": shown} if shown else {}
     print_summary(np.concatenate([batch.bits_per_dim for batch in painted]), "images", out, seed, as_json, more)
 

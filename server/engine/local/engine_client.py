@@ -18,7 +18,7 @@ from pathlib import Path
 
 from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
 from scanline.server.engine.handle import EngineHandle
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_process import EngineProcess, UnkillableEngineError
 from scanline.server.engine.local.model_copy import ModelCopy
 from scanline.server.engine.local.quarantine import Quarantine
@@ -106,14 +106,14 @@ class EngineClient(EngineHandle):
             options = replace(options, device=self.ready.device, backend=self.ready.backend_name)
         return EngineProcess(options, self._receive)
 
-    def _begin(self, job: PendingJob) -> None:
+    def _begin(self, job: Job) -> None:
         if self.failed.is_set() or self.closing.is_set():
             job.receive(Failed(job.id, STOPPED))
         else:
             self.quarantine.add(job.id)
             self._send_admitted()
 
-    def _leave(self, job: PendingJob) -> None:
+    def _leave(self, job: Job) -> None:
         if job.has_ended:
             return
         if self.quarantine.end(job.id, cancelled=True) and self.process:
@@ -151,7 +151,7 @@ class EngineClient(EngineHandle):
         self.loaded.set()
         self._send_admitted()
 
-    def _deliver(self, job: PendingJob, event: Event) -> None:
+    def _deliver(self, job: Job, event: Event) -> None:
         job.receive(event)
         if isinstance(event, Finished | Scored):
             self.quarantine.finished(job.id)

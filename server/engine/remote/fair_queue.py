@@ -12,14 +12,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.engine.job import PendingJob, slots_of
+from scanline.server.engine.job import Job, slots_of
 
 
 @dataclass(eq=False)
 class ShardedJob:
     """A job that replicas work on in shards."""
 
-    job: PendingJob
+    job: Job
     waiting: deque[int]  # images that were not dispatched, next first
     shards: set[asyncio.Task[None]] = field(default_factory=set)  # dispatched and not ended
     digest: str | None = None  # of the model of the first replica that answered; None until then

@@ -16,7 +16,7 @@ from typing import Any
 
 from scanline.model.sampling.messages import Cancel, Event, Failed, Request
 from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_client import MODEL_CHANGED, STOPPED
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.queue_limits import QueueLimits
@@ -110,14 +110,14 @@ class ApiEnd(PipeEnd):
         super().__init__(connection, "main-process", methods)
         self.update = update
         self.request_ids = itertools.count()  # a request has one id, whatever its model
-        self.jobs: dict[int, PendingJob] = {}  # that the main process may send events of
+        self.jobs: dict[int, Job] = {}  # that the main process may send events of
 
-    def submit(self, model: str, job: PendingJob) -> None:
+    def submit(self, model: str, job: Job) -> None:
         """Have a job done; it receives its events until it has ended or is cancelled."""
         self.jobs[job.id] = job
         self.pipe.send(Submit(model, job.request))
 
-    def cancel(self, job: PendingJob) -> None:
+    def cancel(self, job: Job) -> None:
         """Cancel a job where it has not ended; it receives no event any more."""
         if self.jobs.pop(job.id, None) is not None and not job.has_ended:
             self.pipe.send(Cancel(job.id))
@@ -217,11 +217,11 @@ class PipedEngine(RemoteEngine):
         """This process's share of the slots."""
         return max(1, int(self.share))
 
-    def _begin(self, job: PendingJob) -> None:
+    def _begin(self, job: Job) -> None:
         if self.failed.is_set():
             job.receive(Failed(job.id, STOPPED))
         else:
             self.main.submit(self.model, job)
 
-    def _leave(self, job: PendingJob) -> None:
+    def _leave(self, job: Job) -> None:
         self.main.cancel(job)

@@ -28,7 +28,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
 from scanline.server.engine.handle import EngineUnavailableError
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
 from scanline.server.engine.remote.fair_queue import FairQueue, ShardedJob
 from scanline.server.engine.remote.remote_engine import RemoteEngine
@@ -149,12 +149,12 @@ class ReplicaPool(RemoteEngine):
             images_waiting=sum(len(sharded.waiting) for sharded in jobs),
         )
 
-    def _begin(self, job: PendingJob) -> None:
+    def _begin(self, job: Job) -> None:
         self.sharded[job.id] = sharded = ShardedJob(job, deque(job.request.indices))
         self.queue.add(sharded)
         self._dispatch()
 
-    def _leave(self, job: PendingJob) -> None:
+    def _leave(self, job: Job) -> None:
         sharded = self.sharded.pop(job.id)
         self.queue.remove(sharded)
         for shard in sharded.shards:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scanline.model.sampling.messages import Event, Request
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 
 
-class RelayJob(PendingJob):
+class RelayJob(Job):
     """Known here by an id of its own; its events leave with the id that the sender gave it."""
 
     def __init__(self, request: Request, number: int, send: Callable[[Event], None]) -> None:

@@ -8,7 +8,7 @@ import torch
 from benchmarks.paper import copy_task
 from benchmarks.paper.attentions import attention
 from benchmarks.paper.copy_task import SEPARATOR, SYMBOLS, Task
-from benchmarks.paper.encoder import Sizes, without_mask
+from benchmarks.paper.encoder import Sizes
 from benchmarks.paper.results import Results
 
 TINY = Task(Sizes(1, 2, 8, 16), longest=16, batch=4, updates=4, drop=2, points=2)
@@ -30,7 +30,7 @@ def test_a_sequence_is_symbols_a_separator_and_the_symbols_again() -> None:
 
 @pytest.mark.parametrize("name", ["softmax", "linear"])  # LSH's chunks depend on all positions
 def test_no_attention_reads_a_later_symbol(name: str) -> None:
-    network = copy_task.CopyNetwork(TINY, without_mask(attention(name)))
+    network = copy_task.CopyNetwork(TINY, attention(name))
     x = torch.randint(1, SYMBOLS + 1, (2, 16))
     changed = torch.cat((x[:, :12], torch.randint(1, SYMBOLS + 1, (2, 4))), dim=1)
     torch.testing.assert_close(network(x)[:, :12], network(changed)[:, :12])
@@ -40,14 +40,14 @@ def test_no_attention_reads_a_later_symbol(name: str) -> None:
 @pytest.mark.slow
 def test_linear_attention_learns_to_copy() -> None:
     task = Task(Sizes(2, 4, 16, 128), longest=16, batch=32, updates=1500, drop=1300, rate=3e-3, points=10)
-    point = copy_task.train(task, without_mask(attention("linear")), seed=0)
+    point = copy_task.train(task, attention("linear"), seed=0)
     assert point["accuracy"][-1] > copy_task.COPIED
     assert point["copies_from"] <= task.updates
     assert point["loss"][-1] < 0.1 < point["loss"][0]
 
 
 def test_section_says_what_was_scaled_down_and_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = Results(tmp_path, copy_task.NAME, quick=True)
+    results = Results(tmp_path, "copy", quick=True)
     assert copy_task.section(results) == "Not run yet.\n"
     monkeypatch.setattr(copy_task, "QUICK", TINY)
     monkeypatch.setattr(copy_task, "ATTENTIONS", ("softmax", "linear"))
@@ -57,7 +57,7 @@ def test_section_says_what_was_scaled_down_and_what_is_missing(tmp_path: Path, m
     assert "layers 1 instead of 4" in text
     assert "| linear | 3 of 3 |" in text
     assert len(results.points) == 2 * len(copy_task.SEEDS)
-    again = copy_task.train(TINY, without_mask(attention("linear")), seed=0)
+    again = copy_task.train(TINY, attention("linear"), seed=0)
     assert (again["updates"], again["loss"]) == ([2, 4], results.points["linear/0"]["loss"])
     assert copy_task.summary(results) == ""
     results.quick = False

@@ -27,7 +27,7 @@ def test_every_map_is_trained_on_both_tasks(
     for name, _ in FILES.values():
         header = struct.pack(">IIII", MAGIC, len(images), 28, 28)
         (folder / name).write_bytes(header + images.tobytes())
-    results = Results(tmp_path / "out", feature_maps.NAME, quick=True, data=tmp_path)
+    results = Results(tmp_path / "out", "feature-maps", quick=True, data=tmp_path)
     feature_maps.run(results, quick=True)
     rows = {line.split("|")[1].strip(): line for line in feature_maps.section(results).splitlines() if "|" in line}
     for name in MAPS:

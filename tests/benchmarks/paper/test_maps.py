@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.paper.encoder import linear_of
+from benchmarks.paper.attentions import linear_of
 from benchmarks.paper.maps import MAPS, features, polynomial, projection, random_features
 
 

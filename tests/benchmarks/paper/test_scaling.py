@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.paper import blog, isolated, scaling
+from benchmarks.paper import isolated, scaling
 from benchmarks.paper.isolated import Isolated
 from benchmarks.paper.results import Results
 
@@ -73,14 +73,3 @@ def test_a_length_that_does_not_fit_ends_the_row(tmp_path: Path) -> None:
     assert "| softmax | 500 | does not fit |" in lines
     assert "| linear | 1 | 2 |" in lines
     assert "| softmax | 10 | does not fit |" in lines
-
-
-@pytest.mark.parametrize("name", list(blog.ATTENTIONS))
-def test_the_posts_attentions_are_not_causal(name: str) -> None:
-    if name == blog.AUTHORS and (reason := blog.missing_library()):
-        pytest.skip(reason)
-    q, k, v = (torch.randn(1, 1, 20, 8) for _ in range(3))
-    of_linear, of_softmax = blog.elu_plus_one(q) @ blog.elu_plus_one(k).mT, (q @ k.mT / 8**0.5).exp()
-    weights = of_linear if name.startswith("linear") else of_softmax
-    expected = weights @ v / weights.sum(dim=-1, keepdim=True)
-    assert torch.allclose(blog.ATTENTIONS[name](q, k, v), expected, atol=1e-5)

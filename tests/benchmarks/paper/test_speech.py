@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.paper import speech
 from benchmarks.paper.encoder import Sizes
 from benchmarks.paper.results import Results
 from benchmarks.paper.speech import corpus, part, training
@@ -118,15 +117,15 @@ def test_a_given_corpus_is_read_and_results_of_another_are_not_mixed(
         for index in range(2):
             corpus.write_wav(at / f"{index}.wav", (20000 * tone(500)).astype(np.int16), RATE)
             (at / f"{index}.txt").write_text("a b")
-    results = Results(tmp_path / "out", speech.NAME, quick=True, data=tmp_path / "data")
-    assert "Not run" in speech.section(results)
-    speech.run(results, quick=True)
-    text = speech.section(results)
+    results = Results(tmp_path / "out", "speech", quick=True, data=tmp_path / "data")
+    assert "Not run" in part.section(results)
+    part.run(results, quick=True)
+    text = part.section(results)
     assert "synthetic" not in text
     assert "2 utterances" in text
     for name in NAMES:
         assert any(line.startswith(f"| {name} | ") and "%" in line.split("|")[2] for line in text.splitlines())
     (tmp_path / "data").rename(tmp_path / "moved")
-    moved = Results(tmp_path / "out", speech.NAME, quick=True, resume=True, data=tmp_path / "moved")
+    moved = Results(tmp_path / "out", "speech", quick=True, resume=True, data=tmp_path / "moved")
     with pytest.raises(ValueError, match="holds results of the corpus"):
-        speech.run(moved, quick=True)
+        part.run(moved, quick=True)

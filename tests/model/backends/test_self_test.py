@@ -99,10 +99,11 @@ def test_wrong_costs_of_known_bytes_are_found() -> None:
         proven(backend, model)
 
 
-def test_labels_that_are_not_read_are_found() -> None:
+@pytest.mark.parametrize(("array", "sentence"), [("label", "painting: s is off by"), ("partner", "of a guided image")])
+def test_labels_and_partners_that_are_not_read_are_found(array: str, sentence: str) -> None:
     model = small_models.model(small_models.config(height=6, **small_models.CLASSES))
-    with pytest.raises(WrongResultsError):
-        proven(FaultyBackend(model, before=lambda slots: slots.label.zero_()), model)
+    with pytest.raises(WrongResultsError, match=sentence):
+        proven(FaultyBackend(model, before=lambda slots: getattr(slots, array).zero_()), model)
 
 
 @pytest.mark.parametrize(

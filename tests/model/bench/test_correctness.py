@@ -9,7 +9,7 @@ from scanline.model.bench import correctness
 from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
 from scanline.model.bench.measure import Scanline, one_image
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 
 

@@ -9,9 +9,23 @@ import pytest
 from PIL import Image
 
 from scanline.model.datasets import DataError
-from scanline.model.datasets.folder import Pictures, load
+from scanline.model.datasets.folder import LARGEST_FILE, Pictures, load
 from tests.support.pictures import encode, noise
-from tests.support.server.hostile_pictures import END, SIGNATURE, bomb, converted, header, pixels, turned, with_profile
+from tests.support.server.hostile_pictures import (
+    END,
+    SIGNATURE,
+    bomb,
+    boxed,
+    converted,
+    header,
+    icon,
+    of_scans,
+    of_strips,
+    pixels,
+    run_lengths,
+    turned,
+    with_profile,
+)
 
 GREY = noise(7, 5)
 COLOUR = noise(7, 5, 3)
@@ -50,17 +64,33 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
         "bomb.png": bomb(),
         "large.png": SIGNATURE + header(10_000, 10_000) + pixels() + END,
         "program.eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 7\n%%EndComments\nshowpage\n",
+        "boxed.iim": boxed(whole),
+        "scans.jpg": of_scans(5000),
+        "strips.tiff": of_strips(70_000),
+        "runs.bmp": run_lengths(1024),
+        "runs.ico": icon(64),
+        "comment.gif": encode(GREY, "GIF", comment=bytes(2_000_000)),
         "float.tiff": converted("F", "TIFF"),
         "strange\nname.png": b"?",
     }
     folder(tmp_path, {"good.png": whole, **hostile, ".hidden.png": b"", ".cache/thumbnail.png": b""})
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "dangling.png").symlink_to(tmp_path / "nothing")
+    with (tmp_path / "vast.tiff").open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
     found = load(tmp_path)
     assert (found.images == COLOUR.reshape(1, -1)).all()
     said = reasons(found)
-    assert said.keys() == hostile.keys() - {"strange\nname.png"} | {"strange?name.png", "pipe.png", "dangling.png"}
-    assert said["text.txt"] == said["program.eps"] == said["strange?name.png"] == "it is not a picture"
+    others = {"strange?name.png", "pipe.png", "dangling.png", "vast.tiff"}
+    assert said.keys() == hostile.keys() - {"strange\nname.png"} | others
+    for name in ("text.txt", "program.eps", "boxed.iim", "strange?name.png"):
+        assert said[name] == "it is not a picture"
+    assert said["scans.jpg"] == "it has more than 32 scans"
+    assert said["strips.tiff"] == "it has more than 65,536 strips or tiles"
+    assert said["runs.bmp"] == "it has 1,048,576 pixels, more than the maximum of 262,144 of its format"
+    assert said["runs.ico"] == "it is an icon with run lengths"
+    assert said["comment.gif"] == "it has too many parts"
+    assert said["vast.tiff"] == "it has more than the maximum of 716,090,024 bytes"
     assert said["empty.png"] == "it is empty"
     assert said["pipe.png"] == "it is not a regular file"
     assert said["dangling.png"] == "it is a link to nothing"

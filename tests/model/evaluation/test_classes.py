@@ -22,7 +22,7 @@ from scanline.model.evaluation.classifier import classify as seen
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.evaluation.metrics import card_rows
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
 from tests.support.close import assert_close
 

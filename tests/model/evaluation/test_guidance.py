@@ -14,7 +14,7 @@ from scanline.model.evaluation.guidance import guidance_figures, within_class_di
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.offline import paint_request
+from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
 
 WORDS = tuple((str(digit),) for digit in range(10))

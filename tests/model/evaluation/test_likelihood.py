@@ -1,4 +1,5 @@
-"""Likelihoods: the bits of an image are those that painting it counted, in the parallel and the recurrent view."""
+"""Likelihoods: bits of probabilities that sum to one, in the parallel view and from the backend. That painting counts
+the same: tests/model/backends/test_classes.py."""
 
 import numpy as np
 import pytest
@@ -8,20 +9,9 @@ from scanline.model.evaluation import likelihood
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.evaluation.metrics import standard_error
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow
-
-
-@pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
-def test_bits_are_those_that_painting_counted_known_bytes_included(variant: str) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
-    model, known, mask = small_models.model(config), small_models.images(config, 1)[0], np.arange(config.bytes) < 10
-    for options in ({}, {"temperature": 0.6}, {"known": known, "mask": mask}):
-        painted = paint(model, 6, seed=2, **options)
-        scored = bits(model, torch.from_numpy(painted.images)).mean(dim=1)
-        assert_close("bits per dimension", scored, torch.from_numpy(painted.bits_per_dim))
 
 
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))

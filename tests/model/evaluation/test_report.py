@@ -16,7 +16,7 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, quality
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import save_report
-from scanline.model.sampling.offline import Painted, paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 
 CONFIG = small_models.config(height=6, width=5, layers=1)
@@ -39,7 +39,7 @@ def with_samples(found: Comparison, images: np.ndarray) -> Comparison:
     """The same comparison, had the model painted `images`."""
     return replace(
         found,
-        painted=Painted(images, found.painted.bits_per_dim[: len(images)]),
+        painted=replace(found.painted, images=images, bits_per_dim=found.painted.bits_per_dim[: len(images)]),
         sample_predictions=classify(CLASSIFIER, images),
         sample_neighbours=nearest(images, TRAINING, NEIGHBOURS),
     )

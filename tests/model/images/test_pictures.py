@@ -15,8 +15,10 @@ from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
 from scanline.model.images.pictures import (
     COMPOSITED_PIXELS,
+    MAX_PYTHON_PIXELS,
     MAX_RESIZED_PIXELS,
     MAX_RESIZED_SIDE,
+    MAX_SCANS,
     encode_image,
     in_8_bits,
     known_by_picture,
@@ -27,7 +29,15 @@ from scanline.model.images.pictures import (
 )
 from scanline.model.inputs import InvalidInput
 from tests.support.pictures import encode, noise
-from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header
+from tests.support.server.hostile_pictures import (
+    END,
+    PICTURES,
+    SIGNATURE,
+    chunk,
+    header,
+    of_scans,
+    run_lengths,
+)
 from tests.support.server.hostile_pictures import pixels as pixel_chunk
 from tests.support.tiny import COLOUR, GREY
 
@@ -103,6 +113,47 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10_000_000
+
+
+def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> None:
+    whole = of_scans(MAX_SCANS)
+    segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
+    expected = read(whole)
+    assert isinstance(expected, np.ndarray)
+    for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
+        np.testing.assert_array_equal(read(data), expected)
+
+
+SLOW = {
+    "too many scans": "it has more than 32 scans",
+    "too many segments": "it has more than 1,000 segments",
+    "too many segments of no length": "it has more than 1,000 segments",
+    "too many segments behind a stray byte": "it has more than 1,000 segments",
+    "too many fill bytes": "it has too many parts",
+    "too many stray bytes": "it has too many parts",
+    "too many chunks": "it has too many parts",
+    "a large BMP of run lengths": "it has 1,048,576 pixels, more than the maximum of 262,144 of its format",
+}
+
+
+@pytest.mark.parametrize("resize", [False, True])
+@pytest.mark.parametrize("label", SLOW)
+def test_a_picture_that_takes_long_is_refused(label: str, resize: bool) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        open_picture(PICTURES[label], GREY, "image", resize)
+    assert str(refused.value) == f"image: {SLOW[label]}."
+    assert (refused.value.param, refused.value.code) == ("image", "invalid_image")
+
+
+def test_run_lengths_that_leave_no_pixel_are_too_many_parts() -> None:
+    file = run_lengths(5)[:1078] + b"\0\2\0\0" * 5000
+    with pytest.raises(InvalidInput, match="image: it has too many parts"):
+        open_picture(file, GREY, "image", resize=True)
+
+
+def test_run_lengths_of_few_pixels_are_read() -> None:
+    side = int(MAX_PYTHON_PIXELS**0.5)
+    assert open_picture(run_lengths(side), GREY, "image", resize=True).size == (side, side)
 
 
 def test_few_colours_are_read_too_and_a_transparent_one_is_alpha() -> None:

@@ -14,9 +14,9 @@ from PIL import Image, ImageDraw, ImageFont
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.formats.code_file import read
+from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.coding import compress, decompress
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 
 FOLDER = Path(__file__).with_name("codes")
@@ -41,15 +41,21 @@ def model_of(name: str) -> Transformer:
     return model
 
 
+def loaded(name: str) -> Model:
+    return Model(model_of(name), name, "exact", None, "cpu")
+
+
 @pytest.mark.skipif(not ISAS, reason="the cpu kernel was not compiled")
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_is_decoded_on_every_instruction_set(name: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_kernels, "instruction_sets", lambda: [isa])
     file = read((FOLDER / f"{name}.scan").read_bytes())
-    images = decompress(model_of(name), file)
+    model = loaded(name)
+    images = model.decode(file, None, "file")
     assert (len(images), sha256(images).hexdigest()) == (20, PIXELS[name])
-    assert compress(model_of(name), images, [1] * 20 if file.codes.labelled else (), file.codes.length) == file
+    classes = ["7"] * 20 if file.codes.labelled else None
+    assert read(model.compress(images, class_name=classes, images_a_code=file.codes.length)) == file
 
 
 def letters() -> np.ndarray:
@@ -65,8 +71,8 @@ def letters() -> np.ndarray:
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name in MODELS:
-        model = model_of(name)
-        images = letters() if name == "letters" else paint(model, 20, seed=7, label=1).images
-        file = compress(model, images, () if name == "letters" else [1] * 20, 7)
-        (FOLDER / f"{name}.scan").write_bytes(file.to_bytes())
-        print(f'    "{name}": "{sha256(images).hexdigest()}",', len(file.to_bytes()), file.codes.labelled)
+        model = loaded(name)
+        images = letters() if name == "letters" else paint(model.network, 20, seed=7, label=1).images
+        data = model.compress(images, class_name=None if name == "letters" else "7", images_a_code=7)
+        (FOLDER / f"{name}.scan").write_bytes(data)
+        print(f'    "{name}": "{sha256(images).hexdigest()}",', len(data), read(data).codes.labelled)

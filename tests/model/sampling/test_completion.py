@@ -1,4 +1,4 @@
-"""Completions: known bytes come back byte for byte, and a prefilled prefix is the same as a forced one."""
+"""A prefix: the known bytes before the first unknown one, and prefilled the same as forced."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
-from scanline.model.sampling.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -21,17 +20,6 @@ MASKS = {
     "all but the last": lambda n: np.arange(n) < n - 1,
     "all": lambda n: np.ones(n, bool),
 }
-
-
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_known_bytes_come_back_and_others_are_painted_anew_for_every_index(variant: str, mask: str) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
-    known, where = small_models.images(config, 1)[0], MASKS[mask](config.bytes)
-    images = paint(small_models.model(config), 3, seed=1, known=known, mask=where).images
-    np.testing.assert_array_equal(images[:, where], np.broadcast_to(known[where], (3, where.sum())))
-    if (~where).sum() > 1:
-        assert len(np.unique(images[:, ~where], axis=0)) == 3
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

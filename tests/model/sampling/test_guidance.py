@@ -1,120 +1,139 @@
-"""Guided images in the engine: two slots each, and a function of their seed like every other image."""
+"""Guided images: two slots each, one with a class and one without, draw the same bytes from the logits of both."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
+import torch
 
+from scanline.kernels import LN2
 from scanline.kernels import cpu as cpu_kernels
+from scanline.kernels.philox import uniforms
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Scheduled
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, ImageSpec, Scheduled
 from tests.support import small_models
+from tests.support.close import assert_close
 from tests.support.engine.engine_ticks import run_until_idle
-from tests.support.engine.queued_generator import QueuedGenerator
+from tests.support.kernels import native_vectors
+from tests.support.kernels.native_vectors import CATEGORICAL, Case
 from tests.support.sweeps import and_slow
 
-BACKENDS = and_slow(["cpu"], "eager") if cpu_kernels.available() else ["eager"]
+NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
+# of steps of a byte and of a pixel, that predict logits and mixtures of logistics
+CASES = [
+    pytest.param(variant, "cpu", marks=NATIVE) for variant in ("categorical", "strokes", "plain", "waves of pixels")
+]
+CASES += and_slow([("strokes", "eager")], ("categorical", "eager"), ("plain", "eager"), ("waves of pixels", "eager"))
+
+
+@cache
+def model(variant: str) -> Transformer:
+    return small_models.model(small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES))
+
+
+def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> list[ImageSpec]:
+    """The two specs of a guided image."""
+    spec = ImageSpec(7, index, 0.9, label=label, guidance=guidance, **known)
+    return [spec, replace(spec, label=0)]
+
+
+def half_known(network: Transformer) -> dict[str, np.ndarray]:
+    known = small_models.images(network.config, 1)[0]
+    return {"known": known, "mask": np.arange(network.config.bytes) % 2 == 1}
+
+
+@pytest.mark.parametrize(("variant", "backend"), CASES)
+def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(variant: str, backend: str) -> None:
+    network, guidance = model(variant), 2.5
+    config, given = network.config, half_known(network)
+    generator = Generator(network, 5, 1, backend=backend)
+    generator.place_many([4, 1], pair(3, guidance, **given))
+    generator.advance(config.steps)
+    fetched = generator.fetch([4, 1]).wait()
+    generator.close()
+    images = torch.from_numpy(fetched.images)
+    assert torch.equal(images[0], images[1])
+    assert (fetched.images[0][given["mask"]] == given["known"][given["mask"]]).all()
+
+    parameters = network.parallel(images, labels=torch.tensor([2, 0]))
+    places = torch.arange(config.first, config.bytes).view(config.steps, config.step_bytes)
+    draws = uniforms(torch.full_like(places, 7), torch.full_like(places, 3), places)
+    weights, values, known = (
+        torch.full((config.steps,), guidance),
+        images[0][places],
+        torch.from_numpy(given["mask"])[places],
+    )
+    temperature = torch.full((config.steps,), 0.9)
+    drawn = network.distribution.sample_guided(*parameters, weights, draws, temperature, values, known)
+    assert (drawn == values).float().mean() > 0.97  # a sum in another order may draw the value beside it
+    costs = -network.distribution.log_prob(parameters, images[:, places]).double() / LN2
+    assert_close("bits", costs.sum(dim=(1, 2)), torch.from_numpy(fetched.bits))
+    assert_close("evidence", (costs * known).sum(dim=(1, 2)), torch.from_numpy(fetched.evidence_bits))
+
+
+@NATIVE
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"partner": (0, 5)},  # there is no such slot
+        {"partner": (1, 0)},  # whose partner has none
+        {"label": (1, 2)},  # both have a class
+        {"position": (1, 3)},
+    ],
+)
+def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[int, int]]) -> None:
+    case = Case({"predicts": CATEGORICAL, "classes": 3})
+    slots, network = native_vectors.slots(case), native_vectors.network(case, cpu_kernels.instruction_sets()[0])
+    slots["partner"][:2], slots["label"][:2] = torch.tensor([1, -1]), torch.tensor([2, 0])
+    for name, (slot, value) in changes.items():
+        slots[name][slot] = value
+    with pytest.raises(ValueError, match=r"guided images need|a partner must be"):
+        network.advance(slots, 1)
+    network.close()
+
+
+@pytest.mark.parametrize("variant", ["strokes", "pixels"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_are_not_finite_without_the_class_fail_the_guided_image(backend: str, variant: str) -> None:
+    network = small_models.model(model(variant).config)
+    generator = Generator(network, 4, 1, backend=backend)
+    generator.place_many([0, 1, 2, 3], pair(0, 2.0) + pair(1, 2.0))
+    generator.advance(3)
+    generator.pool.state.s[0, 1] = float("nan")
+    generator.advance(network.config.steps)
+    assert generator.pool.bits[:2].isnan().all()
+    assert generator.pool.bits[2:].isfinite().all()
+    generator.close()
+
+
 GUIDED = GenerateRequest(0, 3, 77, label=2, guidance=2.5)
 
 
-@pytest.fixture(scope="module")
-def model() -> Transformer:
-    return small_models.model(small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES))
-
-
-@pytest.fixture(scope="module", params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def edit(model: Transformer) -> GenerateRequest:
-    """Completions of two images whose first bytes and some later ones are known."""
-    known, mask = small_models.images(model.config, 2), np.arange(model.config.bytes) % 7 < 3
-    return GenerateRequest(
-        5, 4, 78, known=tuple(map(bytes, known)), masks=(mask.tobytes(),) * 2, label=1, guidance=3.0, client="another"
-    )
-
-
-@pytest.fixture(scope="module")
-def alone(model: Transformer, backend: str, edit: GenerateRequest) -> dict[tuple[int, int], Finished]:
-    """Each image of both requests, painted alone."""
-    found = {}
-    for request in (GUIDED, edit):
-        for index in request.indices:
-            generator = Generator(model, 2, 1, backend=backend)
-            (event,) = run_until_idle(Engine(generator), request.shard((index,)))
-            assert isinstance(event, Finished)
-            found[request.id, index] = event
-            generator.close()
-    return found
-
-
-def finished(events: list[Event], *requests: int) -> dict[tuple[int, int], Finished]:
-    return {(one.request, one.index): one for one in events if isinstance(one, Finished) and one.request in requests}
-
-
-@pytest.mark.parametrize(("slots", "threads", "kind"), [(2, 1, Generator), (5, 2, QueuedGenerator), (64, 1, Generator)])
-def test_guided_images_are_the_same_in_a_crowd_of_requests_that_come_and_go(
-    model: Transformer,
-    backend: str,
-    edit: GenerateRequest,
-    alone: dict[tuple[int, int], Finished],
-    slots: int,
-    threads: int,
-    kind: type[Generator],
-) -> None:
-    engine = Engine(kind(model, slots, threads, backend=backend))
-    events: list[Event] = []
-    for before in (GenerateRequest(1, 3, 1, label=3), GenerateRequest(2, 12, 2, label=1, guidance=1.5, client="many")):
-        engine.accept(before)
-    events += engine.tick()
-    engine.accept(GUIDED)
-    engine.accept(GenerateRequest(3, 2, 3, client="another"))
-    events += engine.tick() + engine.tick()
-    engine.accept(Cancel(2))
-    events += run_until_idle(engine, edit)
-    assert finished(events, 0, 5) == alone
-    assert len(finished(events, 1, 3)) == 5
-    assert sorted(engine.scheduler.free) == list(range(slots))
-    assert not engine.scheduler.is_busy.any()
-    engine.generator.close()
-
-
-def test_known_bytes_are_kept_and_cost_what_they_do_under_the_class(
-    model: Transformer, backend: str, edit: GenerateRequest, alone: dict[tuple[int, int], Finished]
-) -> None:
-    generator = Generator(model, 1, 1, backend=backend)
-    for index in edit.indices:
-        one, mask = alone[edit.id, index], np.frombuffer(edit.masks[0], np.bool_)
-        image, known = (np.frombuffer(data, np.uint8) for data in (one.image, edit.known[index // 2]))
-        assert (image[mask] == known[mask]).all()
-        bits = generator.score(image[None], [edit.label])[0]
-        assert one.bits_per_dim == pytest.approx(bits.mean(), rel=1e-5)
-        assert one.evidence_bits == pytest.approx(bits[mask].sum(), rel=1e-5)
-        assert one.effective_particles == 1.0
-    generator.close()
-
-
-def test_images_that_start_from_prefixes_are_those_of_single_steps(
-    model: Transformer, backend: str, edit: GenerateRequest, alone: dict[tuple[int, int], Finished]
-) -> None:
-    generator = Generator(model, 2, 1, backend=backend)
-    for index in edit.indices:
-        spec = edit.image(index)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(backend: str) -> None:
+    network, found = model("strokes"), list[Finished]()
+    known, mask = small_models.images(network.config, 2), np.arange(network.config.bytes) % 7 < 3
+    edit = GenerateRequest(5, 4, 78, 1.0, tuple(map(bytes, known)), (mask.tobytes(),) * 2, label=1, guidance=3.0)
+    generator = Generator(network, 2, 1, backend=backend)
+    found += [event for event in run_until_idle(Engine(generator), edit) if isinstance(event, Finished)]
+    assert len(found) == 4
+    for event in found:
+        spec = edit.image(event.index)
         generator.place_many([0, 1], [spec, replace(spec, label=0)])
-        generator.advance(model.config.steps)
-        assert generator.image(0).tobytes() == alone[edit.id, index].image
+        generator.advance(network.config.steps)
+        assert generator.image(0).tobytes() == event.image
         rounding = 0 if backend == "cpu" else 1e-6  # torch adds in another order when it reads
-        assert generator.bits_per_dim(0) == pytest.approx(alone[edit.id, index].bits_per_dim, rel=rounding, abs=0)
+        assert generator.bits_per_dim(0) == pytest.approx(event.bits_per_dim, rel=rounding, abs=0)
     generator.close()
 
 
-def test_a_guided_image_takes_two_slots_and_counts_as_one_image(model: Transformer) -> None:
-    engine = Engine(Generator(model, 5, 1, backend="eager"))
+def test_a_guided_image_takes_two_slots_and_counts_as_one_image() -> None:
+    engine = Engine(Generator(model("strokes"), 5, 1, backend="eager"))
     engine.accept(GUIDED)
     engine.tick()
     stats = engine.stats()
@@ -122,15 +141,15 @@ def test_a_guided_image_takes_two_slots_and_counts_as_one_image(model: Transform
     assert len(engine.scheduler.free) == 1
     assert engine.scheduler.held == {"": 4}
     painted = stats.painted_bytes
-    assert 0 < painted <= 2 * model.config.bytes
+    assert 0 < painted <= 2 * engine.length
     run_until_idle(engine)
-    assert engine.stats().painted_bytes == 3 * model.config.bytes
+    assert engine.stats().painted_bytes == 3 * engine.length
     engine.generator.close()
 
 
 @pytest.fixture
-def one_slot(model: Transformer) -> Iterator[Engine]:
-    engine = Engine(Generator(model, 1, 1, backend="eager"))
+def one_slot() -> Iterator[Engine]:
+    engine = Engine(Generator(model("strokes"), 1, 1, backend="eager"))
     yield engine
     engine.generator.close()
 
@@ -139,5 +158,5 @@ def test_an_engine_of_one_slot_refuses_guidance_with_a_sentence_and_paints_other
     events = run_until_idle(one_slot, GUIDED, GenerateRequest(1, 2, 0, label=1))
     sentence = "This server has one slot, and a guided image needs two."
     assert [event for event in events if isinstance(event, Failed)] == [Failed(0, sentence, "guidance_not_supported")]
-    assert len(finished(events, 1)) == 2
+    assert sum(isinstance(event, Finished) and event.request == 1 for event in events) == 2
     assert not any(isinstance(event, Scheduled) and event.request == 0 for event in events)

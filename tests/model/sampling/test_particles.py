@@ -1,7 +1,6 @@
-"""Particles in the engine: an image of several is a function of its seed, and what cannot be served fails alone."""
+"""Particles in the engine: resampled at the checks, sent as far as they are final, counted once, and refused alone."""
 
-from collections.abc import Iterator
-from math import inf
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, Event, Failed, Finished, GenerateRequest, Pixels
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.engine.painted_alone import by_particles
@@ -49,10 +48,9 @@ class Case:
     def generator(self, slots: int, threads: int = 1, kind: type[Generator] = Generator) -> Generator:
         return kind(self.model, slots, threads, backend=self.backend)
 
-    def check(self, events: list[Event], wanted: range | tuple[int, ...] = range(4)) -> None:
-        """The images of the request in the order of their indices are those painted alone."""
-        its = [event for event in events if isinstance(event, Finished) and event.request == 0]
-        assert sorted(its, key=lambda event: event.index) == [self.expected[index] for index in wanted]
+    def check(self, events: Iterable[Event]) -> None:
+        its = {event.index: event for event in events if isinstance(event, Finished)}
+        assert its == self.expected
 
 
 CASES = [pytest.param((variant, "every third", "cpu"), marks=CPU) for variant in VARIANTS]
@@ -69,75 +67,9 @@ def plain() -> Case:
     return Case("plain", "every third", "cpu" if cpu_kernels.available() else "eager")
 
 
-def crowd(count: int, particles: int = 3) -> list[GenerateRequest]:
-    """Other clients' requests, with particles and without."""
-    known, where = small_models.images(small_models.config(height=6, width=5), 1), MASKS["hole"](30)
-    edits = {"known": tuple(map(bytes, known)), "masks": (where.tobytes(),)}
-    others = [GenerateRequest(2 * i + 1, 3, i, client=f"client {i}") for i in range(count)]
-    return others + [
-        GenerateRequest(2 * i + 2, 2, i, **edits, particles=particles, client=f"client {i}") for i in range(count)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("slots", "threads", "kind"),
-    [(PARTICLES, 1, Generator), (2 * PARTICLES + 1, 2, QueuedGenerator), (64, 1, Generator)],
-)
-def test_an_image_of_particles_is_a_function_of_its_seed(
-    case: Case, slots: int, threads: int, kind: type[Generator]
-) -> None:
-    generator = case.generator(slots, threads, kind)
+def test_the_engine_paints_an_image_from_check_to_check(case: Case) -> None:
+    generator = case.generator(2 * PARTICLES + 1, 2, QueuedGenerator)
     case.check(run_until_idle(Engine(generator), case.request))
-    generator.close()
-
-
-@pytest.mark.parametrize(("slots", "kind"), [(PARTICLES, Generator), (9, QueuedGenerator), (40, Generator)])
-def test_it_is_the_same_in_a_crowd_of_requests_that_come_and_go(plain: Case, slots: int, kind: type[Generator]) -> None:
-    generator = plain.generator(slots, 2, kind)
-    engine = Engine(generator)
-    events: list[Event] = []
-    for before in crowd(4)[:5]:
-        engine.accept(before)
-    events += engine.tick()
-    engine.accept(plain.request)
-    for after in crowd(4)[5:]:
-        engine.accept(after)
-    events += engine.tick() + engine.tick()
-    engine.accept(Cancel(3))
-    events += run_until_idle(engine)
-    plain.check(events)
-    ended = {event.request for event in events if isinstance(event, Finished)}
-    assert ended >= {0, 1, 2, 4, 5, 6, 7, 8}
-    assert sorted(engine.scheduler.free) == list(range(slots))
-    generator.close()
-
-
-@pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
-@pytest.mark.parametrize("sends", [True, False])
-def test_what_a_stream_is_sent_never_changes_and_is_the_whole_image_in_the_end(
-    plain: Case, sends: bool, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
-    generator = plain.generator(2 * PARTICLES, 1, kind)
-    engine = Engine(generator)
-    engine.accept(GenerateRequest(**{**vars(plain.request), "stream": True}))
-    events: list[Event] = []
-    while not engine.idle:
-        engine.streams.frames_at = 0.0 if sends else inf
-        for stream in engine.streams.requests.values():
-            stream.frames_at = 0.0
-        events += engine.tick()
-    plain.check(events)
-    sent = dict.fromkeys(range(4), b"")
-    pixels = [event for event in events if isinstance(event, Pixels)]
-    assert not any(event.provisional for event in pixels)
-    frames = [frame for event in pixels for frame in event.painted]
-    for index, first, data in frames:
-        assert len(sent[index]) == first
-        assert data
-        sent[index] += data
-    assert sent == {index: one.image for index, one in plain.expected.items()}
-    assert len(frames) == 4 or sends
     generator.close()
 
 
@@ -167,7 +99,7 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
                 if kind is Generator:  # a queued one has not come so far, or further
                     (slot,) = (one.slot for one in engine.scheduler.assigned.values() if one.index == index)
                     assert image == generator.image(slot).tobytes()[: engine.scheduler.positions[slot]]
-    plain.check(list(finished))
+    plain.check(finished)
     assert sent == {index: one.image for index, one in plain.expected.items()}
     assert True in provisional
     generator.close()

@@ -12,9 +12,9 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest
-from scanline.model.sampling.offline import paint
 from scanline.model.sampling.prefill.prefixes import MAX_IMAGES
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.tiny import GREY

@@ -7,7 +7,7 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import ImageSpec
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 
 
@@ -45,16 +45,6 @@ def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(
     np.testing.assert_array_equal(painted, image[0].numpy())
 
 
-@pytest.mark.parametrize("variant", ["histogram", "strokes", "pixels"])
-def test_same_seed_same_images_whatever_fits_into_a_tick(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
-    first = paint(model, 5, seed=11)
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 3)
-    again = paint(model, 5, seed=11)
-    np.testing.assert_array_equal(first.images, again.images)
-    np.testing.assert_array_equal(first.bits_per_dim, again.bits_per_dim)
-
-
 def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(model) -> None:
     counts: list[int] = []
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
@@ -79,9 +69,3 @@ def test_the_first_byte_without_a_start_token_follows_the_histogram() -> None:
     found = np.bincount(first, minlength=256).reshape(16, 16).sum(axis=1)
     expected = np.reshape(small_models.HISTOGRAM, (16, 16)).sum(axis=1) * count
     assert ((found - expected) ** 2 / expected).sum() < 15 + 4 * 30**0.5
-
-
-def test_more_images_than_slots_are_painted_in_their_order(model) -> None:
-    many, few = paint(model, 300, seed=4), paint(model, 3, seed=4)
-    np.testing.assert_array_equal(many.images[:3], few.images)
-    assert len(np.unique(many.images, axis=0)) == 300

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from websockets.frames import Frame, Opcode
+from websockets.frames import Opcode
 
 from tests.support.pictures import encode, noise, text
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.shared_servers import LIMITED_SLOTS, LONG
-from tests.support.server.sockets import CLOSES, open_connection, open_websocket, post_request, reset
+from tests.support.server.sockets import CLOSES, frame, open_connection, open_websocket, post_request, reset
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
@@ -40,7 +40,7 @@ def send_event_stream(connection: socket.socket, images: int) -> None:
 def send_websocket_job(connection: socket.socket, images: int) -> None:
     open_websocket(connection)
     message = json.dumps({"type": "generate", "n": images}).encode()
-    connection.sendall(Frame(Opcode.TEXT, message).serialize(mask=True, extensions=[]))
+    connection.sendall(frame(Opcode.TEXT, message))
 
 
 TRANSPORTS = {"post": send_post, "events": send_event_stream, "websocket": send_websocket_job}

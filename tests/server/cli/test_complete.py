@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model.formats.checkpoint import load_model
+from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.commands import done
 from tests.support.pictures import encode, film_frames, noise
@@ -37,11 +37,9 @@ def test_completions_are_those_of_the_generator(
     tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
 ) -> None:
     (tmp_path / "mask.png").write_bytes(encode(HOLE))
-    for particles in (1, 16):  # 16 is the default
-        option = ("--particles", 1) if particles == 1 else ()
-        done(*complete, picture, "--mask", tmp_path / "mask.png", *option)
-        alone = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=particles).images
-        np.testing.assert_array_equal(np.load(tmp_path / "completions.npy").reshape(3, 35), alone)
+    done(*complete, picture, "--mask", tmp_path / "mask.png")
+    alone = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=16).images  # 16 is the default
+    np.testing.assert_array_equal(np.load(tmp_path / "completions.npy").reshape(3, 35), alone)
 
 
 def test_the_pictures_own_alpha_is_the_mask(tmp_path: Path, complete: tuple[object, ...]) -> None:
@@ -94,11 +92,20 @@ def test_evidence_and_effective_particles_are_reported(
     assert done(*masked).endswith(words)
 
 
-def test_completions_of_a_class_are_those_of_its_label(tmp_path: Path, picture: Path) -> None:
-    model = load_model(shapes.save(tmp_path / "shapes"))
-    out = tmp_path / "stars.npy"
-    command = ("complete", "--model", tmp_path / "shapes", "-n", 2, "--seed", 4, "--out", out)
-    result = json.loads(done(*command, picture, "--keep-rows", 3, "--class", "Star", "--json"))
-    law = paint(model, 2, seed=4, known=IMAGE, mask=np.arange(35) < 15, label=3)
-    np.testing.assert_array_equal(np.load(out).reshape(2, 35), law.images)
+@pytest.mark.parametrize("options", [("--particles", 4), ("--guidance", 2)], ids=str)
+def test_completions_of_a_class_are_those_of_python(tmp_path: Path, picture: Path, options: tuple[object, ...]) -> None:
+    directory, out = shapes.save(tmp_path / "shapes", shapes.GUIDED), tmp_path / "stars.npy"
+    (tmp_path / "mask.png").write_bytes(encode(HOLE))
+    masked = ("complete", picture, "--mask", tmp_path / "mask.png", "--model", directory, "--class", "Star")
+    result = json.loads(done(*masked, "-n", 2, "--seed", 4, "--out", out, *options, "--json"))
+    how = {str(options[0]).strip("-"): options[1]}
+    law = load(directory, device="cpu").complete(IMAGE, mask=HOLE == 255, n=2, class_name="star", seed=4, **how)
+    np.testing.assert_array_equal(np.load(out), law.array)
     assert result["class"] == "star"
+    assert (result["guidance"], result["particles"]) == (how.get("guidance", 1), how.get("particles", 1))
+    for name in ("bits_per_dim", "evidence_bits", "effective_particles"):
+        assert result[name] == getattr(law, name).tolist()
+    if "particles" in how:
+        words = f", {law.evidence_bits.mean():.2f} bits for the known pixels"
+        words += f", at least {law.effective_particles.min():.1f} of 4 particles effective\n"
+        assert done(*masked, "-n", 2, "--seed", 4, "--out", out, *options).endswith(words)

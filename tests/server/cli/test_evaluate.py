@@ -10,14 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scanline.model.datasets import WORDS
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats import model_dir as model_directory
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import blobs, small_models
 from tests.support.commands import done, refused, scanline
 
@@ -90,19 +89,12 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert true["bits_per_dim"] == pytest.approx(bits_per_dim(saved, test, labels=labels).mean())
     assert (true["images"], result["classes"]["classification"]["images"]) == (TESTS, 3)
     assert result["classes"]["samples"]["each"] == 2
-    figures = result["guidance"]
-    assert [row["guidance"] for row in figures["rows"]] == [1, 2, 1.5]
-    assert (figures["each"], figures["seed"]) == (2, 0)
-    assert figures["rows"][0]["as_asked"] == result["classes"]["samples"]["as_asked"]
-    assert figures["test_images"]["recognisable"] == result["quality"]["recognisable"]["test_images"]
+    assert [row["guidance"] for row in result["guidance"]["rows"]] == [1, 2, 1.5]
     assert re.search(r"^\d+\.\d{4} \+- \d\.\d{4} bits/dim with the true class$", lines, re.MULTILINE)
     assert re.search(r"^classified correctly by the bits under every class: .+% of 3 test images$", lines, re.MULTILINE)
     found = [line.partition(":")[0] for line in lines.splitlines() if "distance within classes" in line]
     assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
-    page = (tmp_path / "ten" / "report.html").read_text()
-    assert "<h2>Classes asked for</h2>" in page
-    assert "<h2>Guidance</h2>" in page
-    assert page.count("data:image/png;base64,") == 3 + 6 + 3 + 2
+    assert (tmp_path / "ten" / "report.html").read_text().count("data:image/png;base64,") == 3 + 6 + 3 + 2
 
 
 @pytest.mark.parametrize(
@@ -119,11 +111,6 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
             ("--samples", 0),
             "--guidance compares samples of each class; leave out --samples 0 and --class-samples 0",
         ),
-        (
-            {"classes": WORDS["mnist"], "predicts": "categorical"},
-            ("--guidance", 11),
-            "guidance must be from 1 (none) to 10, not 11.0.",
-        ),
     ],
 )
 def test_guidance_that_cannot_be_measured_is_refused_before_any_work(
@@ -136,15 +123,8 @@ def test_guidance_that_cannot_be_measured_is_refused_before_any_work(
 
 def test_samples_are_compared_with_test_images(folder: Path, reported: tuple[dict[str, Any], str]) -> None:
     quality = reported[0]["quality"]
-    assert quality["samples"] == SAMPLES
-    for name in ("frechet_distance", "recognisable"):
-        assert np.isfinite([quality[name]["samples"], quality[name]["test_images"]]).all()
+    assert (quality["samples"], quality["nearest_training_image"]["training_images"]) == (SAMPLES, 300)
     assert quality["frechet_distance"]["samples"] > quality["frechet_distance"]["test_images"]  # noise against spots
-    assert (quality["frechet_distance"]["images"], quality["frechet_distance"]["against"]) == (50, 50)
-    assert sum(quality["classes"]["samples"]) == pytest.approx(1)
-    near = quality["nearest_training_image"]
-    assert (near["training_images"], near["copies"]) == (300, 0)
-    assert near["samples_median"] > near["test_images_median"]
     painted = paint(load_model(folder / "spotter"), SAMPLES, seed=0)
     assert quality["sample_bits_per_dim"]["mean"] == painted.bits_per_dim.mean()
     assert quality["default"]["temperature"] == 0.5

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model.formats.checkpoint import load_model
 from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.commands import done
 from tests.support.pictures import film_frames
@@ -91,42 +90,39 @@ def test_options_are_applied_and_json_reports_the_images(
 
 
 @pytest.fixture
-def shapes_directory(tmp_path: Path) -> Path:
+def guided(tmp_path: Path) -> Path:
     """A model that knows circles, squares and stars."""
-    return shapes.save(tmp_path / "shapes")
+    return shapes.save(tmp_path / "shapes", shapes.GUIDED)
 
 
-def test_a_class_is_painted_by_any_of_its_words(tmp_path: Path, shapes_directory: Path) -> None:
-    out = tmp_path / "boxes.npy"
-    command = ("sample", "--model", shapes_directory, "-n", 3, "--seed", 3, "--out", out, "--class", "Box", "--json")
-    result = json.loads(done(*command))
-    law = paint(load_model(shapes_directory), 3, seed=3, label=2)
-    np.testing.assert_array_equal(np.load(out).reshape(3, 35), law.images)
-    assert result["classes"] == ["square"] * 3
-    assert result["bits_per_dim"] == law.bits_per_dim.tolist()
+@pytest.mark.parametrize(
+    ("options", "how", "classes"),
+    [
+        (("--class", "Box", "--guidance", 2.5), {"class_name": "square", "guidance": 2.5}, 1),
+        (("--class", "any"), {"class_name": "any"}, 3),
+    ],
+)
+def test_images_of_a_class_are_those_of_python(
+    tmp_path: Path, guided: Path, options: tuple[object, ...], how: dict[str, Any], classes: int
+) -> None:
+    out = tmp_path / "images.npy"
+    result = json.loads(done("sample", "--model", guided, "-n", 9, "--seed", 3, "--out", out, *options, "--json"))
+    law = load(guided, device="cpu").sample(9, seed=3, **how)
+    np.testing.assert_array_equal(np.load(out), law.array)
+    assert (result["classes"], result["bits_per_dim"]) == ([*law.classes], law.bits_per_dim.tolist())
+    assert (len({*law.classes}), result["guidance"]) == (classes, how.get("guidance", 1))
 
 
-def test_any_class_paints_each_image_of_the_class_that_was_drawn(tmp_path: Path, shapes_directory: Path) -> None:
-    out = tmp_path / "any.npy"
-    command = ("sample", "--model", shapes_directory, "-n", 9, "--seed", 3, "--out", out, "--class", "any", "--json")
-    result = json.loads(done(*command))
-    model = load_model(shapes_directory)
-    assert {*result["classes"]} == {*model.config.class_names}
-    for index, name in enumerate(result["classes"]):
-        law = paint(model, 9, seed=3, label=model.config.class_names.index(name) + 1).images
-        np.testing.assert_array_equal(np.load(out)[index].reshape(-1), law[index])
-
-
-def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path, shapes_directory: Path) -> None:
-    command = ("sample", "--model", shapes_directory, "--each-class", "-n", 2, "--seed", 3, "--json")
+def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path, guided: Path) -> None:
+    command = ("sample", "--model", guided, "--each-class", "-n", 2, "--seed", 3, "--json")
     result = json.loads(done(*command, "--out", tmp_path / "all.npy"))
-    model = load_model(shapes_directory)
-    law = np.concatenate([paint(model, 2, seed=3, label=label).images for label in (1, 2, 3)])
-    np.testing.assert_array_equal(np.load(tmp_path / "all.npy").reshape(6, 35), law)
+    model = load(guided, device="cpu")
+    law = np.stack([model.sample(2, class_name=name, seed=3).array for name in model.class_names])
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), law.reshape(6, 7, 5))
     assert result["classes"] == ["circle", "circle", "square", "square", "star", "star"]
     assert result["n"] == 6
     done(*command, "--out", tmp_path / "all.png")
     sheet = np.asarray(Image.open(tmp_path / "all.png").convert("L"))
-    np.testing.assert_array_equal(sheet, np.block([[*row] for row in law.reshape(3, 2, 7, 5)]))  # too low for names
-    done("sample", "--model", shapes_directory, "--each-class", "--out", tmp_path / "all.npy")
+    np.testing.assert_array_equal(sheet, np.block([[*row] for row in law]))  # too low for names
+    done("sample", "--model", guided, "--each-class", "--out", tmp_path / "all.npy")
     assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)  # ten of each, where no number is given

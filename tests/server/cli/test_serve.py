@@ -63,29 +63,30 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
         assert_left(server, 1)
 
 
-def test_a_killed_server_takes_along_a_stopped_engine_with_work(grey_directory: Path) -> None:
-    with serve(grey_directory, *LONG) as server, connected(server.url) as painter:
-        painter.send(type="generate", n=ENDLESS)
-        painter.receive()
-        server.process.kill()
-        assert_left(server, -signal.SIGKILL)
+def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_still(grey_directory: Path) -> None:
+    for stands_still in (False, True):
+        with serve(grey_directory, *LONG) as server, connected(server.url) as painter:
+            painter.send(type="generate", n=ENDLESS)
+            painter.receive()
+            if stands_still:
+                os.kill(server.engine, signal.SIGSTOP)
+            server.process.kill()
+            assert_left(server, -signal.SIGKILL)
 
 
-def test_a_killed_server_takes_along_an_engine_that_stands_still(grey_directory: Path) -> None:
-    with serve(grey_directory) as server:
-        os.kill(server.engine, signal.SIGSTOP)
-        server.process.kill()
-        assert_left(server, -signal.SIGKILL)
-
-
-def test_a_killed_server_takes_along_an_engine_that_loads(tmp_path: Path, grey_directory: Path) -> None:
-    """The weights are a pipe that is never written."""
+@pytest.fixture
+def loading(tmp_path: Path, grey_directory: Path) -> Server:
+    """A server whose weights are a pipe that is never written."""
     (tmp_path / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
     os.mkfifo(tmp_path / "model.safetensors")
     server = Server(tmp_path)
     server.wait_until_listening()
-    server.process.kill()
-    assert_left(server, -signal.SIGKILL)
+    return server
+
+
+def test_a_killed_server_takes_along_an_engine_that_loads(loading: Server) -> None:
+    loading.process.kill()
+    assert_left(loading, -signal.SIGKILL)
 
 
 @pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)])
@@ -133,17 +134,12 @@ def test_ctrl_c_ends_an_idle_server_with_status_0(grey_directory: Path) -> None:
         assert_left(server, 0)
 
 
-def test_sigterm_ends_a_server_that_still_loads_with_status_0(tmp_path: Path, grey_directory: Path) -> None:
-    (tmp_path / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
-    os.mkfifo(tmp_path / "model.safetensors")  # which is never written
-    server = Server(tmp_path)
+def test_sigterm_ends_a_server_that_still_loads_with_status_0(loading: Server) -> None:
     try:
-        server.wait_until_listening()
-        assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
-        os.kill(server.wait_for_engine(), signal.SIGINT)
+        os.kill(loading.wait_for_engine(), signal.SIGINT)
     finally:
-        server.stop()
-    assert_left(server, 0)
+        loading.stop()
+    assert_left(loading, 0)
 
 
 def test_a_client_that_reads_no_file_of_the_page_delays_no_exit(grey_directory: Path) -> None:

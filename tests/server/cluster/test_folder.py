@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from scanline.server.cluster.folder import FolderJob, Recipe, missing_images, open_folder, with_digest
+from scanline.server.cluster.folder import FolderTask, Recipe, missing_images, open_folder, with_digest
+from scanline.server.engine.job import EngineFailedError
 from tests.support.commands import refused, scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)
@@ -18,10 +19,11 @@ GUIDED = replace(SEVENS, guidance=2.5)
 IMAGE = bytes(range(35))
 
 
-def painted(out: Path, *indices: int) -> FolderJob:
-    folder = FolderJob(GenerateRequest(0, 12, 7), out, (7, 5), lambda done: None)
+def painted(out: Path, *indices: int) -> FolderTask:
+    folder = FolderTask(GenerateRequest(0, 12, 7), out, (7, 5), lambda done: None)
     for index in indices:
         folder.receive(Finished(0, index, IMAGE, 2.5))
+    assert len([*folder.work()]) == len(indices)
     return folder
 
 
@@ -80,18 +82,15 @@ def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path
 def test_images_are_written_as_they_come(tmp_path: Path) -> None:
     folder = painted(tmp_path, 3, 11)
     assert np.asarray(Image.open(tmp_path / "03.png")).tobytes() == IMAGE
-    assert (folder.images_left, folder.bits_per_dim.tolist()) == (10, [2.5, 2.5])
+    assert folder.result() == [2.5, 2.5]
     assert missing_images(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
-    assert painted(tmp_path, 3, 3).bits_per_dim.tolist() == [2.5]
     (tmp_path / "00.png").touch()
     assert 0 in missing_images(tmp_path, 12)
 
 
-def test_an_image_that_cannot_be_written_fails_the_job(tmp_path: Path) -> None:
-    folder = painted(tmp_path / "gone", 3)
-    assert folder.has_ended
-    assert folder.failure
-    assert folder.failure.message == f"{tmp_path / 'gone'}: No such file or directory."
+def test_an_image_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(EngineFailedError, match=f"^{tmp_path / 'gone'}: No such file or directory\\.$"):
+        painted(tmp_path / "gone", 3)
 
 
 def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:

@@ -1,21 +1,16 @@
 """A service behind nginx as deployed, and one whose replicas have different models: on a real cluster."""
 
-import time
 from pathlib import Path
 
 import httpx
 import numpy as np
 
-from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.sampling.offline import paint
-from tests.support import small_models
-from tests.support.cluster.cluster_service import ALLOWED, Service, kill, offline, running
+from tests.support.cluster.cluster_service import ALLOWED, Service, offline
 from tests.support.pictures import encode, painted, text
 from tests.support.server.infrastructure.nginx_proxy import nginx_before, runs_here
 from tests.support.server.running_server import PATIENCE
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
-from tests.support.tiny import GREY
 
 if runs_here():  # nginx is installed
 
@@ -43,31 +38,3 @@ if runs_here():  # nginx is installed
             assert direct.status_code == 408
             assert httpx.get(f"{service.url}/-/routes").status_code == 200
             assert client.get("/-/routes").status_code == 404
-
-
-def test_requests_are_painted_by_one_model_although_replicas_have_two(proxy: int, tmp_path: Path) -> None:
-    old, new = tmp_path / "grey", tmp_path / "new"
-    save_model(small_models.model(GREY, seed=1), old)
-    save_model(small_models.model(GREY, seed=2), new)
-    either = [paint(load_model(path), 200, seed=7, temperature=1.0).images.reshape(200, 7, 5) for path in (old, new)]
-    with running(proxy, model=str(old), replicas=2, slots=32, cpus=0.5, ingress_cpus=0.5) as service:
-        service.wait_for_replicas(2)
-        save_model(small_models.model(GREY, seed=2), old)  # the next replica that starts loads this
-        kill(service.replicas()[0])
-        service.wait_for_replicas(2)
-        deadline = time.monotonic() + PATIENCE
-        while len(digests := {status.ready.digest for status in service.statuses()}) < 2:
-            assert time.monotonic() < deadline, digests
-        answers = []
-        with service.client() as client:
-            for _ in range(5):
-                answer = client.post("/v1/images/generations", json={"n": 200, "seed": 7})
-                assert answer.status_code == 200, answer.text
-                answers.append(painted(answer.json()))
-        assert all(any(np.array_equal(answer, images) for images in either) for answer in answers)
-        # the other one takes over once the first is gone
-        kill(service.replicas()[0])
-        service.wait_for_replicas(2)
-        with service.client() as client:
-            answer = client.post("/v1/images/generations", json={"n": 200, "seed": 7})
-            assert any(np.array_equal(painted(answer.json()), images) for images in either)

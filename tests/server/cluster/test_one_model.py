@@ -1,8 +1,6 @@
 """A request on a cluster is painted by one model, also where replicas have different ones."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +8,12 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.sampling.messages import GenerateRequest, Request, ScoreRequest
-from scanline.model.sampling.offline import paint
-from scanline.server.engine.job import Job
+from scanline.model.tasks.offline import paint
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool, Route
 from tests.support import small_models
-from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.cluster.local_replicas import local_pool, replica_of
+from tests.support.engine.jobs import PaintJob
 from tests.support.tiny import GREY
 
 
@@ -32,31 +30,22 @@ def no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(over_ray, "RETRY_PAUSES", (0.0, 0.01, 0.01, 0.05))
 
 
-@asynccontextmanager
-async def two_models(one: Path, other: Path) -> AsyncIterator[tuple[LocalReplicas, ReplicaPool]]:
-    """A pool over one replica of each model."""
-    async with AsyncExitStack() as stack:
-        replicas = [await stack.enter_async_context(replica_of(directory)) for directory in (one, other)]
-        handle = LocalReplicas(*replicas)
-        yield handle, await stack.enter_async_context(pool_of(handle, one))
-
-
 def expected(directory: Path, n: int) -> np.ndarray:
     return paint(load_model(directory), n, seed=7, temperature=1.0).images.reshape(n, -1)
 
 
-def generate(pool: ReplicaPool, n: int, client: str = "") -> Job:
-    return Job(GenerateRequest(next(pool.request_ids), n, seed=7, client=client), GREY.bytes)
+def generate(pool: ReplicaPool, n: int, client: str = "") -> PaintJob:
+    return PaintJob(GenerateRequest(next(pool.request_ids), n, seed=7, client=client))
 
 
 def test_all_images_of_a_request_come_from_one_model(grey_directory: Path, other_directory: Path) -> None:
     async def run() -> tuple[np.ndarray, set[str]]:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             with pool.run(generate(pool, 40)) as job:
                 await job.wait()
             assert {len(command.indices) for command, _ in handle.sent} >= {16}
             assert len({replica for _, replica in handle.sent}) == 2  # the other one was asked, and refused
-            return job.images, {command.digest for command, _ in handle.sent}
+            return job.task.images, {command.digest for command, _ in handle.sent}
 
     images, digests = asyncio.run(run())
     assert len(digests) == 1
@@ -67,7 +56,7 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
     grey_directory: Path, other_directory: Path
 ) -> None:
     async def run() -> np.ndarray:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             digests = [replica.engine.ready.digest for replica in handle.replicas if replica.engine.ready]
             claims = iter([digests[0], digests[1]])
 
@@ -81,7 +70,7 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
             with pool.run(generate(pool, 32)) as job:
                 await job.wait()
             assert {command.digest for command, _ in handle.sent[:2]} == set(digests)
-            return job.images
+            return job.task.images
 
     images = asyncio.run(run())
     assert any(np.array_equal(images, expected(directory, 32)) for directory in (grey_directory, other_directory))
@@ -90,8 +79,8 @@ def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
 def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_painted(
     grey_directory: Path, other_directory: Path
 ) -> None:
-    async def run() -> tuple[Job, Job]:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+    async def run() -> tuple[PaintJob, PaintJob]:
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             old, new = handle.replicas
             handle.route = lambda command: new if handle.sent else old  # the first shard is painted by the old model
             with pool.run(generate(pool, 40)) as begun:
@@ -105,16 +94,16 @@ def test_a_request_whose_model_is_gone_fails_with_a_sentence_and_a_new_one_is_pa
     begun, later = asyncio.run(run())
     assert begun.failure
     assert (begun.failure.message, begun.failure.code) == (REPLACED, "model_changed")
-    painted = sorted(begun.finished)
-    assert np.array_equal(begun.images[painted], expected(grey_directory, 40)[painted])
-    assert np.array_equal(later.images, expected(other_directory, 8))
+    painted = sorted(begun.task.finished)
+    assert np.array_equal(begun.task.images[painted], expected(grey_directory, 40)[painted])
+    assert np.array_equal(later.task.images, expected(other_directory, 8))
 
 
 def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
     grey_directory: Path, other_directory: Path
 ) -> None:
     async def run() -> np.ndarray:
-        async with two_models(grey_directory, other_directory) as (handle, pool):
+        async with local_pool(grey_directory, other_directory) as (handle, pool):
             new = handle.replicas[1]
             handle.route = lambda _: new
 
@@ -124,7 +113,7 @@ def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
 
             with pool.run(generate(pool, 8)) as job:
                 await asyncio.gather(job.wait(), poll())
-            return job.images
+            return job.task.images
 
     assert np.array_equal(asyncio.run(run()), expected(other_directory, 8))
 

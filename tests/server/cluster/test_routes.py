@@ -10,7 +10,7 @@ import pytest
 from scanline.model.sampling.messages import Scored, ScoreRequest
 from scanline.server.engine.remote.over_ray import Route
 from tests.support.cluster.cluster_service import ALLOWED, KEY, Service, offline
-from tests.support.pictures import encode, painted, text
+from tests.support.pictures import encode, painted
 from tests.support.server.openai_clients import official
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
@@ -45,14 +45,6 @@ def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.
     assert np.array_equal(np.load(io.BytesIO(answer.content)), offline(96, 8))
     service.wait_until_idle()
     assert [now - old for now, old in zip(service.painted(), before, strict=True)] == [48 * 784, 48 * 784]
-
-
-def test_completions_keep_the_known_rows_and_repeat(client: httpx.Client) -> None:
-    original = offline(1, 9)[0]
-    fields = {"image": text(encode(original)), "keep_rows": 14, "n": 40, "seed": 3}
-    completed = painted(client.post("/v1/images/edits", json=fields).json())
-    assert np.array_equal(completed[:, :14], np.broadcast_to(original[:14], (40, 14, 28)))
-    assert np.array_equal(painted(client.post("/v1/images/edits", json={**fields, "n": 40}).json()), completed)
 
 
 def test_likelihoods_are_those_of_the_painted_images(client: httpx.Client) -> None:

@@ -27,16 +27,15 @@ from scanline.model.sampling.messages import (
 )
 from scanline.model.sampling.stats.histogram import Histogram
 from scanline.server.cluster.replica import batches
-from scanline.server.engine.job import Job
 from scanline.server.engine.remote.fair_queue import ShardedJob
 from scanline.server.engine.remote.over_ray import MIN_SHARD, ReplicaPool
 from scanline.server.engine.remote.relay_job import RelayJob
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import small_models
-from tests.support.cluster.local_replicas import LocalReplicas, pool_of, replica_of
+from tests.support.cluster.local_replicas import LocalReplicas, local_pool
 from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.jobs import PaintJob, ScoreJob
 from tests.support.shapes import SHAPES
-from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
 
 IMAGE = bytes(range(100, 135))
@@ -88,7 +87,7 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
 def test_images_of_one_code_are_in_one_shard(grey_directory: Path) -> None:
     pool = ReplicaPool(LocalReplicas(), 1, EngineOptions(grey_directory))  # type: ignore[arg-type]
     request = GenerateRequest(0, 80, seed=0, codes=Codes((b"",) * 20, length=4))
-    sharded = ShardedJob(Job(request, 35), deque(range(80)))
+    sharded = ShardedJob(PaintJob(request), deque(range(80)))
     assert [len(pool._next_shard(sharded)) for _ in range(2)] == [4 * MIN_SHARD, 4 * (20 - MIN_SHARD)]
 
 
@@ -146,19 +145,17 @@ def test_statistics_of_engines_are_added() -> None:
 
 def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory: Path) -> None:
     async def run() -> list[Request]:
-        async with replica_of(grey_directory) as replica:
-            handle = LocalReplicas(replica)
-            async with pool_of(handle, grey_directory) as pool:
-                large = Job(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"), GREY.bytes)
-                small = Job(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"), GREY.bytes)
-                score = Job(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"), GREY.bytes)
-                with pool.run(large), pool.run(small), pool.run(score):
-                    await asyncio.gather(small.wait(), score.wait())
-                    assert large.images_left > 4_500
-                    shards = pool.sharded[large.id].shards
-                await asyncio.wait(set(shards))
-                await asyncio.sleep(0)  # their callbacks
-                assert (pool.outstanding, pool.queue.outstanding, pool.sharded) == (0, Counter(), {})
+        async with local_pool(grey_directory) as (handle, pool):
+            large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
+            small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))
+            score = ScoreJob(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"))
+            with pool.run(large), pool.run(small), pool.run(score):
+                await asyncio.gather(small.wait(), score.wait())
+                assert large.images_left > 4_500
+                shards = pool.sharded[large.id].shards
+            await asyncio.wait(set(shards))
+            await asyncio.sleep(0)  # their callbacks
+            assert (pool.outstanding, pool.queue.outstanding, pool.sharded) == (0, Counter(), {})
             return [command for command, _ in handle.sent]
 
     sent = asyncio.run(run())

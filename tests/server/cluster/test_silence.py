@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,12 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.messages import Event, GenerateRequest, Request
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.cluster import replica as replica_module
-from scanline.server.engine.job import Job
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import ReplicaPool, Route
-from tests.support.cluster.local_replicas import LocalReplica, LocalReplicas, pool_of, replica_of
-from tests.support.tiny import GREY
+from tests.support.cluster.local_replicas import LocalReplica, local_pool
+from tests.support.engine.jobs import PaintJob
 from tests.support.waiting import PATIENCE
 
 N = 40
@@ -43,8 +41,8 @@ class GivingSigns(LocalReplica):
             yield events
 
 
-def generate(pool: ReplicaPool) -> Job:
-    return Job(GenerateRequest(next(pool.request_ids), N, seed=7), GREY.bytes)
+def generate(pool: ReplicaPool) -> PaintJob:
+    return PaintJob(GenerateRequest(next(pool.request_ids), N, seed=7))
 
 
 def expected(directory: Path) -> np.ndarray:
@@ -57,17 +55,15 @@ def test_shards_of_a_silent_replica_are_painted_by_others(
     monkeypatch.setattr(over_ray, "SILENCE_SECONDS", 0.2)
 
     async def run() -> np.ndarray:
-        async with AsyncExitStack() as stack:
-            still, other = [await stack.enter_async_context(replica_of(grey_directory)) for _ in range(2)]
+        async with local_pool(grey_directory, grey_directory) as (handle, pool):
+            still, other = handle.replicas
             still.__class__ = StandingStill
-            handle = LocalReplicas(still, other)
             handle.route = lambda _: still if len(handle.sent) < 2 else other
-            pool = await stack.enter_async_context(pool_of(handle, grey_directory))
             with pool.run(generate(pool)) as job:
                 await job.wait()
             assert [replica for _, replica in handle.sent[:2]] == [still, still]
             assert not pool.outstanding
-            return job.images
+            return job.task.images
 
     np.testing.assert_array_equal(asyncio.run(run()), expected(grey_directory))
 
@@ -76,22 +72,21 @@ def test_a_replica_that_waits_for_its_engine_gives_signs(grey_directory: Path, m
     monkeypatch.setattr(replica_module, "SIGN_SECONDS", 0.02)
 
     async def run() -> tuple[np.ndarray, int]:
-        async with replica_of(grey_directory) as replica:
+        async with local_pool(grey_directory) as (handle, pool):
+            (replica,) = handle.replicas
             replica.__class__ = GivingSigns
-            handle = LocalReplicas(replica)
-            async with pool_of(handle, grey_directory) as pool:
-                assert replica.engine.process
-                engine = replica.engine.process.process.pid
-                assert engine
-                os.kill(engine, signal.SIGSTOP)
-                with pool.run(generate(pool)) as job:
-                    try:
-                        while replica.signs < 10:  # type: ignore[attr-defined]
-                            await asyncio.sleep(0.01)
-                    finally:
-                        os.kill(engine, signal.SIGCONT)
-                    await job.wait()
-                return job.images, len(handle.sent)
+            assert replica.engine.process
+            engine = replica.engine.process.process.pid
+            assert engine
+            os.kill(engine, signal.SIGSTOP)
+            with pool.run(generate(pool)) as job:
+                try:
+                    while replica.signs < 10:  # type: ignore[attr-defined]
+                        await asyncio.sleep(0.01)
+                finally:
+                    os.kill(engine, signal.SIGCONT)
+                await job.wait()
+            return job.task.images, len(handle.sent)
 
     images, shards = asyncio.run(asyncio.wait_for(run(), PATIENCE))
     np.testing.assert_array_equal(images, expected(grey_directory))

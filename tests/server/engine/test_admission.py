@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
-from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import AdmissionControl, QueueFullError, QueueLimits, QueueUsage, Reservation
 from scanline.server.engine.rate_meter import RateMeter
+from tests.support.engine.jobs import PaintJob
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
 MOST_UNREAD = 20 * LENGTH
@@ -84,14 +84,6 @@ def test_particles_take_room_once_they_are_known() -> None:
     assert (admission.total, admission.clients) == (QueueUsage(), {})
 
 
-def test_a_guided_image_takes_the_room_of_two() -> None:
-    admission = AdmissionControl(LIMITS)  # a client may have 8 of 16
-    reservation = admission.reserve(5, "first", SLOTS)
-    with pytest.raises(QueueFullError, match="10 images, each guided image counted as two, and one client may have 8"):
-        reservation.extend(5, "each guided image counted as two")
-    assert admission.clients == {"first": QueueUsage(1, 5, 0)}
-
-
 def test_a_request_is_not_behind_itself_where_its_particles_are_counted() -> None:
     admission = measured(2.0, request_timeout=30)
     admission.reserve(1, "second", SLOTS).extend(19)  # as with 20 images from the start
@@ -132,10 +124,10 @@ class Queue(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.admission = AdmissionControl(LIMITS)
-        self.live: list[tuple[Job, Reservation]] = []
+        self.live: list[tuple[PaintJob, Reservation]] = []
 
     @rule(target=jobs, images=st.integers(1, 10), client=st.sampled_from("abc"), particles=st.integers(1, 3))
-    def reserve(self, images: int, client: str, particles: int) -> tuple[Job, Reservation] | None:
+    def reserve(self, images: int, client: str, particles: int) -> tuple[PaintJob, Reservation] | None:
         total, own = self.admission.total, self.admission.clients.get(client, QueueUsage())
         fits = total.images + images <= SLOTS + WAITING and own.images + images <= SHARE * (SLOTS + WAITING)
         if not fits or own.unread_bytes > SHARE * MOST_UNREAD or total.unread_bytes > MOST_UNREAD:
@@ -149,24 +141,24 @@ class Queue(RuleBasedStateMachine):
             with pytest.raises(QueueFullError):
                 reservation.extend(more)
             particles = 1
-        job = Job(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client), LENGTH)
+        job = PaintJob(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client))
         job.reservation = reservation
         self.live.append((job, reservation))
         return job, reservation
 
     @rule(entry=jobs, index=st.integers(0, 9))
-    def paint(self, entry: tuple[Job, Reservation] | None, index: int) -> None:
+    def paint(self, entry: tuple[PaintJob, Reservation] | None, index: int) -> None:
         """An image is finished, perhaps a second time after a restart, or although its request has failed."""
         if entry and index < entry[0].total:
             entry[0].receive(Finished(0, index, bytes(LENGTH), 1.0))
 
     @rule(entry=jobs)
-    def fail(self, entry: tuple[Job, Reservation] | None) -> None:
+    def fail(self, entry: tuple[PaintJob, Reservation] | None) -> None:
         if entry and not entry[0].has_ended:
             entry[0].receive(Failed(0, "It broke."))
 
     @rule(entry=consumes(jobs))
-    def leave(self, entry: tuple[Job, Reservation] | None) -> None:
+    def leave(self, entry: tuple[PaintJob, Reservation] | None) -> None:
         if entry:
             entry[1].release()
             entry[1].release()

@@ -14,14 +14,16 @@ from unittest.mock import AsyncMock, Mock
 import httpx
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import Ready
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.models.registry import served_models
 from scanline.server.models.reload import ModelReloader, ReloadError
+from scanline.server.process.app import build
 from scanline.server.settings import Settings
 from tests.support import small_models
 from tests.support.engine.engines import with_deadline
@@ -191,8 +193,9 @@ def test_unknown_models_are_not_found_and_clients_without_a_key_are_refused(
 
 
 def test_a_server_without_keys_does_not_reload_over_http(grey_directory: Path) -> None:
-    with serve(grey_directory, "--slots", "1") as server:
-        assert_error(httpx.post(f"{server.url}/v1/models/grey/reload"), 403, "reload_not_allowed")
+    settings = Settings(models=(str(grey_directory),))
+    answer = TestClient(build(settings, served_models(settings))).post("/v1/models/grey/reload")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "reload_not_allowed")
 
 
 def test_an_error_of_any_kind_leaves_the_next_reload_working_and_restarts_are_never_forgotten(

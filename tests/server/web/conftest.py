@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from scanline.model.formats.checkpoint import save_model
-from tests.support import small_models
+from tests.support import shapes, small_models
 from tests.support.page.visitor import KEY, Visitor
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
@@ -62,6 +62,7 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "guided": {**grey, "predicts": "categorical", "classes": (("7", "seven"), ("horse",))},
     }.items():
         save_model(small_models.model(small_models.config(**changes)), directory / name)
+    shapes.evaluate(directory / "pixels")
     (directory / "guided" / "generation_config.json").write_text('{"class": "any", "guidance": 2, "temperature": 0.97}')
     models = (f"--model={directory / name}" for name in ("pixels", "plain", "guided"))
     with serve(directory / "grey", *models, "--slots", "64", *arguments(NO_DELAY)) as server:

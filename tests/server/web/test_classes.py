@@ -1,4 +1,4 @@
-"""Classes, in a real browser: the buttons are the model's classes, and the page paints what the API paints of them."""
+"""Classes and guidance, in a real browser: the controls are the model's, and the page paints what the API paints."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -7,11 +7,13 @@ import httpx
 import numpy as np
 from playwright.sync_api import expect
 
-from tests.server.web.test_complete import complete, picture, shown, upload
+from tests.server.web.test_complete import HEIGHT, complete, picture, shown, stroke, upload
 from tests.support.page.visitor import Visit, Visitor, painted
 from tests.support.pictures import encode, text
 from tests.support.pictures import painted as images_of
 from tests.support.server.running_server import Server
+
+SLIDERS = {"paint": "guidance", "complete": "complete-guidance"}  # of each tab
 
 
 def buttons(visitor: Visitor, tab: str) -> list[str]:
@@ -24,29 +26,55 @@ def choose(visitor: Visitor, tab: str, name: str) -> None:
     visitor.see(f"#{tab}-class label").get_by_text(name, exact=True).click()
 
 
-def test_a_class_button_paints_images_of_its_class(
+def expect_title(visitor: Visitor, field: str, sentence: str) -> None:
+    expect(visitor.see(field)).to_have_attribute("title", re.compile(sentence))
+
+
+def test_images_of_a_class_and_guidance_are_the_apis_and_their_url_paints_the_same(
     visit: Visit, classified: Server, classified_client: httpx.Client
 ) -> None:
-    visitor = visit(f"{classified.url}/?seed=3&n=4")
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=7&guidance=2")
     visitor.expect_done(4)
     assert buttons(visitor, "paint") == ["any", "7", "horse", "none"]
     saved = [np.load(visitor.saved("#save-array"))]
-    for name in ("7", "horse"):
-        choose(visitor, "paint", name)
-        expect(visitor.page).to_have_url(re.compile(f"&class={name}#paint$"))
-        expect(visitor.see("#after")).to_be_visible()
-        saved.append(np.load(visitor.saved("#save-array")))
-    fields: list[dict[str, object]] = [{}, {"class": "7"}, {"class": "horse"}]
-    for images, of_class in zip(saved, fields, strict=True):
-        assert (images == painted(classified_client, n=4, seed=3, **of_class)).all()
-    assert (saved[1] != saved[2]).any()
+    choose(visitor, "paint", "horse")
+    expect(visitor.page).to_have_url(re.compile("&class=horse&guidance=2#paint$"))
+    expect_title(visitor, "#guidance-field", "more typical of their class and less varied.*two slots")
+    visitor.see("#guidance").fill("2.5")
+    expect(visitor.see("#guidance-shown")).to_have_text("2.50")
+    visitor.see("#paint-form .primary").click()
+    expect(visitor.page).to_have_url(re.compile(r"&class=horse&guidance=2\.5#paint$"))
+    visitor.expect_done(4)
+    expect(visitor.see("#after")).to_be_visible()
+    saved.append(np.load(visitor.saved("#save-array")))
+    for images, name, guidance in zip(saved, ("7", "horse"), (2, 2.5), strict=True):
+        fields = {"model": "guided", "n": 4, "seed": 3, "guidance": guidance, "class": name}
+        assert (images == painted(classified_client, **fields)).all()
+    second = visit(visitor.page.url)
+    second.expect_done(4)
+    expect(second.see("#guidance")).to_have_value("2.5")
+    assert (np.load(second.saved("#save-array")) == saved[1]).all()
+
+    # The viewer says which class was asked for, and of which the image is most probably.
     visitor.see(".tile").first.click()
-    expect(visitor.see("#viewer-figures")).to_contain_text("class horse · seed 3")
+    expect(visitor.see("#viewer-figures")).to_contain_text("class horse · seed 3 · temperature 0.97 · guidance 2.5")
     visitor.see("#what summary").click()
     expect(visitor.see("#posterior li")).to_have_count(2)
-    answer = classified_client.post("/v1/images/classifications", json={"image": text(encode(saved[2][0]))}).json()
+    fields = {"model": "guided", "image": text(encode(saved[1][0]))}
+    answer = classified_client.post("/v1/images/classifications", json=fields).json()
     percents = [f"{100 * probability:.1f} %" for probability in answer["data"][0]["posterior"].values()]
     assert visitor.see("#posterior .figures").all_inner_texts() == percents
+    visitor.see("#viewer-close").click()
+
+    # Without a class there is no guidance; arrow keys choose another class.
+    choose(visitor, "paint", "none")
+    expect(visitor.page).to_have_url(re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$"))
+    expect(visitor.see("#guidance")).to_be_disabled()
+    expect_title(visitor, "#guidance-field", "choose one to use it")
+    visitor.see("#paint-class input").first.focus()
+    visitor.page.keyboard.press("ArrowRight")
+    expect(visitor.see("#paint-class input").nth(1)).to_be_focused()
+    expect(visitor.page).to_have_url(re.compile(r"&class=7&guidance=2\.5#paint$"))
 
 
 def test_the_page_first_paints_images_of_any_class_and_says_of_which(
@@ -76,14 +104,16 @@ def test_a_link_without_a_class_paints_without_one(
     visitor.expect_done(4)
     expect(visitor.see("#paint-class input").last).to_be_checked()
     expect(visitor.page).to_have_url(re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$"))
-    assert (
-        np.load(visitor.saved("#save-array"))
-        == painted(classified_client, model="guided", n=4, seed=3, **{"class": "none"})
-    ).all()
+    expected = painted(classified_client, model="guided", n=4, seed=3, **{"class": "none"})
+    assert (np.load(visitor.saved("#save-array")) == expected).all()
 
 
-def test_a_link_to_a_class_that_the_model_does_not_have_paints_nothing(visit: Visit, classified: Server) -> None:
-    visitor = visit(f"{classified.url}/?seed=3&n=4&class=zebra")
+def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(visit: Visit, classified: Server) -> None:
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=7")
+    visitor.expect_notice("The guidance must be from 1 to 4, in steps of 0.25, not 7.")
+    expect(visitor.see(".tile")).to_have_count(0)
+    expect(visitor.see("#guidance")).to_be_focused()
+    visitor.page.goto(f"{classified.url}/?seed=3&n=4&class=zebra")
     visitor.expect_notice("The model has no class zebra.")
     expect(visitor.see(".tile")).to_have_count(0)
     expect(visitor.see("#paint-class input").first).to_be_focused()
@@ -92,21 +122,12 @@ def test_a_link_to_a_class_that_the_model_does_not_have_paints_nothing(visit: Vi
     expect(visitor.see("#notice")).to_be_hidden()
 
 
-def test_arrow_keys_choose_a_class(visit: Visit, classified: Server) -> None:
-    visitor = visit(f"{classified.url}/?seed=3&n=4")
-    visitor.expect_done(4)
-    visitor.see("#paint-class input").first.focus()
-    visitor.page.keyboard.press("ArrowRight")
-    expect(visitor.see("#paint-class input").nth(1)).to_be_focused()
-    expect(visitor.page).to_have_url(re.compile("&class=7#paint$"))
-
-
-def test_a_model_without_classes_has_no_class_buttons(visit: Visit, classified: Server) -> None:
+def test_a_model_without_classes_has_neither_buttons_nor_slider(visit: Visit, classified: Server) -> None:
     """The chosen class is kept where the next model has it."""
-    visitor = visit(f"{classified.url}/?seed=3&n=4&class=horse")
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=2")
     visitor.expect_done(4)
     visitor.see("#model").select_option("pixels")
-    expect(visitor.page).to_have_url(re.compile("model=pixels.*&class=horse#paint$"))
+    expect(visitor.page).to_have_url(re.compile("model=pixels.*&class=horse.*#paint$"))
     assert buttons(visitor, "paint") == ["any", "dog", "horse", "none"]
     visitor.see("#model").select_option("plain")
     expect(visitor.page).to_have_url(re.compile("model=plain&seed=3&temperature=1&n=4#paint$"))
@@ -114,14 +135,31 @@ def test_a_model_without_classes_has_no_class_buttons(visit: Visit, classified: 
         visitor.see(f"#tab-{tab}").click()
         expect(visitor.see(f"#{tab}")).to_be_visible()
         expect(visitor.see(f"#{tab}-class")).to_be_hidden()
+        if tab in SLIDERS:
+            expect(visitor.see(f"#{SLIDERS[tab]}")).to_be_hidden()
+    visitor.see("#model").select_option("guided")
+    expect_title(visitor, "#device-class", "only the server offers it")
 
 
-def test_completions_are_of_the_chosen_class(visit: Visit, classified: Server, classified_client: httpx.Client) -> None:
-    visitor = visit(f"{classified.url}/#complete")
+def test_a_guided_completion_is_the_apis_and_particles_exclude_guidance(
+    visit: Visit, classified: Server, classified_client: httpx.Client
+) -> None:
+    visitor = visit(f"{classified.url}/?model=guided#complete")
     visitor.expect_ready()
     upload(visitor, encode(picture()))
+    expect(visitor.see("#complete-guidance")).to_be_disabled()
     choose(visitor, "complete", "horse")
-    complete(visitor, 2, seed=5)
-    fields = {"class": "horse"}
-    expected = painted(classified_client, "edits", image=text(encode(picture())), n=2, seed=5, keep_rows=3, **fields)
-    assert (np.array(shown(visitor)[2:])[..., 0] == expected).all()
+    visitor.see("#complete-guidance").fill("3")
+    visitor.see("#rows").fill(str(HEIGHT))
+    visitor.page.get_by_text("Hide", exact=True).click()
+    stroke(visitor, (0.4, 0.4), (0.6, 0.4))
+    expect(visitor.see("#complete-guidance")).to_be_disabled()  # 16 particles
+    expect_title(visitor, "#complete-guidance-field", "choose 1 particle to use it")
+    visitor.see("#particles label").get_by_text("1", exact=True).click()
+    expect(visitor.see("#complete-guidance")).to_be_enabled()
+    complete(visitor, 3, 5)
+    given, *images = np.array(shown(visitor))[1:]
+    mask = np.where(given[..., 3] == 255, 255, 0).astype(np.uint8)
+    body = {"model": "guided", "image": text(encode(picture())), "mask": text(encode(mask)), "n": 3, "seed": 5}
+    expected = painted(classified_client, "edits", **body, guidance=3, **{"class": "horse"})
+    assert (np.array(images)[..., 0] == expected).all()

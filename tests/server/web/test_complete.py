@@ -164,16 +164,6 @@ def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> N
     assert (shown(visitor)[0][..., 0] == images[2]).all()
 
 
-def test_colour_images_are_completed(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
-    visitor = visit(f"{colour_server.url}/#complete")
-    expect(visitor.see("#colour-field")).to_be_visible()
-    image = picture(3, 4, 3)
-    upload(visitor, encode(image))
-    complete(visitor, 2, seed=5)
-    images = np.array(shown(visitor)[2:])[..., :3]
-    assert (images == completed(colour_client, image, n=2, seed=5, keep_rows=1)).all()
-
-
 def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing: Visitor) -> None:
     drawing.see("#drawing").focus()
     for key in ("Space", "ArrowRight", "ArrowDown", "Space", "ArrowLeft", "Tab"):
@@ -195,3 +185,28 @@ def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(d
     expect(drawing.see("#rows")).to_be_focused()
     drawing.see("#upload").set_input_files({"name": "one.txt", "mimeType": "text/plain", "buffer": b"text"})
     drawing.expect_notice("The browser cannot read one.txt as an image.")
+
+
+def test_an_evaluated_model_of_colour_pixels_doubts_a_picture_unlike_its_test_images(
+    visit: Visit, classified: Server, classified_client: httpx.Client
+) -> None:
+    visitor = visit(f"{classified.url}/?model=pixels#complete")
+    expect(visitor.see("#colour-field")).to_be_visible()
+    image = picture(4, 5, 3)
+    upload(visitor, encode(image))
+    visitor.see("#rows").fill("2")
+    complete(visitor, 2, seed=5)
+    images = np.array(shown(visitor)[2:])[..., :3]
+    assert (images == completed(classified_client, image, model="pixels", n=2, seed=5, keep_rows=2)).all()
+    expect(visitor.see("#doubt")).to_contain_text("The original is unlike the images that the model was tested on")
+    visitor.see("text=Likelihood").click()
+    expect(visitor.see("#results")).to_have_attribute("data-over", "likelihood")
+    drawn = visitor.pixels(visitor.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
+    body = {"model": "pixels", "image": text(encode(image)), "per_pixel": True}
+    bits = classified_client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"]
+    order = np.minimum(np.mean(bits, axis=-1).reshape(-1), 8).argsort()
+    assert (np.diff(drawn[order].astype(int)) >= -3).all()
+    expect(visitor.see("#doubt")).to_have_text(
+        "The original is unlike the images that the model was tested on (p ≤ 0.0040), so its completions may be poor."
+        f" It has {np.mean(bits):.2f} bits per dimension; 99 % of those have 1.20 to 1.80."
+    )

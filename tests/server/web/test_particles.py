@@ -1,6 +1,5 @@
 """Particles, in a real browser: the choice is open where it makes a difference, and the page shows it."""
 
-import re
 from typing import Any
 
 import httpx
@@ -107,18 +106,3 @@ def test_the_choice_is_closed_where_nothing_known_follows_a_hidden_pixel(visit: 
     visitor.see("#rows").fill("3")
     complete(visitor, 2, SEED)
     assert "effective" not in visitor.see("#results").inner_text()
-
-
-def test_more_particles_than_the_server_seats_are_an_error_of_the_api(visit: Visit, colour_server: Server) -> None:
-    visitor = visit(f"{colour_server.url}/#complete")
-    visitor.expect_ready()
-    visitor.see("#rows").fill("3")
-    visitor.page.get_by_text("Hide", exact=True).click()
-    stroke(visitor, (0.4, 0.4), (0.6, 0.4))
-    choose(visitor, 64)
-    visitor.see("#complete-form .primary").click()
-    sentence = re.compile(r"^This server has \d+ slots, and an image of 64 particles needs one for each\.$")
-    expect(visitor.see("#notice")).to_have_text(sentence)
-    choose(visitor, 4)
-    complete(visitor, 2, SEED)
-    expect(visitor.see("#notice")).to_be_hidden()

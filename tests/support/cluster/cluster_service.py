@@ -17,7 +17,7 @@ from ray.serve.handle import DeploymentHandle
 
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.cluster import app
 from scanline.server.engine.remote.status import EngineStatus
 from tests.support.server.running_server import PATIENCE, command_line, descendants, process_name

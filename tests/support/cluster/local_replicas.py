@@ -4,7 +4,7 @@ Only the transport is missing. A test chooses by `route` which replica gets the 
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +93,11 @@ async def pool_of(handle: LocalReplicas, directory: Path) -> AsyncIterator[Repli
         yield pool
     finally:
         await pool.close()
+
+
+@asynccontextmanager
+async def local_pool(*directories: Path) -> AsyncIterator[tuple[LocalReplicas, ReplicaPool]]:
+    """A pool over one replica of each directory's model."""
+    async with AsyncExitStack() as stack:
+        handle = LocalReplicas(*[await stack.enter_async_context(replica_of(each)) for each in directories])
+        yield handle, await stack.enter_async_context(pool_of(handle, directories[0]))

@@ -15,10 +15,10 @@ from scanline.model.backends.pending import Pending
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Event, GenerateRequest, ImageSpec, Ready, ScoreRequest
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
-from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
+from tests.support.engine.jobs import PaintJob, ScoreJob
 from tests.support.waiting import PATIENCE
 
 LENGTH = 35  # bytes of an image of the grey model
@@ -60,16 +60,16 @@ class RecordingClient(EngineClient):
         masks: tuple[bytes, ...] = (),
         stream: bool = False,
         particles: int = 1,
-    ) -> AbstractContextManager[Job]:
+    ) -> AbstractContextManager[PaintJob]:
         """A painting job."""
         request = GenerateRequest(
             next(self.request_ids), images, seed, temperature, known, masks, particles=particles, stream=stream
         )
-        return self.run(Job(request, LENGTH))
+        return self.run(PaintJob(request))
 
-    def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[Job]:
+    def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[ScoreJob]:
         """A scoring job."""
-        return self.run(Job(ScoreRequest(next(self.request_ids), images), LENGTH))
+        return self.run(ScoreJob(ScoreRequest(next(self.request_ids), images)))
 
     def signal(self, number: signal.Signals) -> None:
         """Sends its process a signal."""

@@ -7,9 +7,11 @@ and namespaces end with their first processes, which read from this one and so e
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -21,11 +23,19 @@ from tests.support.waiting import wait_for
 NETWORK = "10.213.{}"  # .1 is this process's, .2 and so on are the hosts'; which of them, the first free link says
 LINK = "scanline{}"  # of this process
 MODELS = Path("/srv")  # on a host, empty at first
+ROOT = Path(__file__).parents[3]
+SHOWN = (ROOT, Path(sys.prefix), Path(sys.base_prefix))  # which a host has also where they lie in a folder of its own
 WAIT = "echo up; read"  # until this process ends; of a host's orphans, which are its children now, bash knows the end
 FIRST_PROCESS = """
 set -e
 hostname {name}
-for folder in /tmp /dev/shm {models}; do mount -t tmpfs -o mode=1777 {name} $folder; done
+for folder in /tmp /dev/shm {models}; do
+    mount -t tmpfs -o mode=1777 {name} /mnt
+    for path in {shown}; do
+        case $path in $folder/*) mkdir -p "/mnt${{path#$folder}}"; mount --bind "$path" "/mnt${{path#$folder}}" ;; esac
+    done
+    mount --move /mnt $folder
+done
 mkdir -p /tmp/home /tmp/etc
 printf '%s\n' {known} > /tmp/etc/hosts
 mount --bind /tmp/etc/hosts /etc/hosts
@@ -59,9 +69,9 @@ class Host:
         self.name, self.address, self.first, self.switch = name, address, first, switch
 
     def command(self, *argv: str) -> list[str]:
-        """What runs a command on this host, in the present directory."""
+        """What runs a command on this host, in this clone."""
         environment = ["env", "HOME=/tmp/home"]
-        return ["nsenter", f"--target={self.first}", *NAMESPACES, f"--wd={Path.cwd()}", *environment, *argv]
+        return ["nsenter", f"--target={self.first}", *NAMESPACES, f"--wd={ROOT}", *environment, *argv]
 
     def run(self, *argv: str, **environment: str) -> str:
         """Run a command to its end; return its output. AssertionError with the output where it fails."""
@@ -189,8 +199,8 @@ def hosts(*names: str) -> Iterator[dict[str, Host]]:
         known = {name: f"{network}.{number}" for number, name in enumerate(names, 2)}
         entries = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in known.items())]
         for name, address in known.items():
-            quoted = " ".join(f"'{entry}'" for entry in entries)
-            script = FIRST_PROCESS.format(name=name, models=MODELS, known=quoted, wait=WAIT)
+            texts = {"known": shlex.join(entries), "shown": shlex.join(map(str, SHOWN))}
+            script = FIRST_PROCESS.format(name=name, models=MODELS, wait=WAIT, **texts)
             first = stack.enter_context(_namespaces(script, *NAMESPACES, "--mount-proc"))
             inside = ("nsenter", f"--target={first}", "--net")
             _run(*in_switch, "ip", "link", "add", name, *_peer("eth0", first))

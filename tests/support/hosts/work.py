@@ -14,7 +14,7 @@ import numpy as np
 from websockets.exceptions import WebSocketException
 
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.hosts.three_machines import Machines
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.websocket_client import LAST, JobMessages, connected

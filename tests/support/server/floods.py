@@ -14,6 +14,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from PIL import Image
 
@@ -32,6 +33,13 @@ Flood = Callable[[int], Awaitable[None]]  # one connection's part, again and aga
 
 async def connect(port: int) -> Streams:
     return await asyncio.open_connection("127.0.0.1", port, local_addr=(SOURCE, 0))
+
+
+async def open_websocket(port: int) -> Streams:
+    reader, writer = await connect(port)
+    writer.write(HANDSHAKE)
+    await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
 
 
 async def tiny_chunks(port: int) -> None:
@@ -63,47 +71,37 @@ async def silent(port: int) -> None:
     await reader.read()
 
 
-async def probes(port: int) -> None:
-    """Health probes with as many headers as are accepted."""
+async def get(path: bytes, headers: bytes, port: int) -> None:
+    """The same GET again and again, each when the last one is answered."""
     reader, writer = await connect(port)
     while True:
-        writer.write(b"GET /healthz HTTP/1.1\r\n" + HOST + b"a:b\r\n" * 240 + b"\r\n")
+        writer.write(b"GET %s HTTP/1.1\r\n" % path + HOST + headers + b"\r\n")
         await reader.readuntil(b"\r\n\r\n")
 
 
-async def metrics(port: int) -> None:
-    """Requests of /metrics."""
-    reader, writer = await connect(port)
-    while True:
-        writer.write(b"GET /metrics HTTP/1.1\r\n" + HOST + KEY + b"\r\n")
-        await reader.readuntil(b"\r\n\r\n")
-
-
-async def pings(port: int) -> None:
-    """A websocket full of pings."""
-    reader, writer = await connect(port)
-    writer.write(HANDSHAKE)
-    await reader.readuntil(b"\r\n\r\n")
-    reading = asyncio.ensure_future(reader.read())
+async def send(frames: bytes, port: int) -> None:
+    """The same frames on a websocket, until it is closed."""
+    reader, writer = await open_websocket(port)
+    reading = asyncio.ensure_future(_discard(reader))
     while not reading.done():
-        writer.write(b"\x89\x80\0\0\0\0" * 10_000)
+        writer.write(frames)
         await writer.drain()
 
 
-async def fragments(port: int) -> None:
-    """A websocket whose messages are empty fragments."""
-    reader, writer = await connect(port)
-    writer.write(HANDSHAKE)
-    await reader.readuntil(b"\r\n\r\n")
-    reading = asyncio.ensure_future(reader.read())
-    while not reading.done():
-        writer.write(b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 1000 + b"\x80\x80\0\0\0\0")
-        await writer.drain()
+async def _discard(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65536):
+        pass
 
 
-async def ask(port: int, path: str, fields: dict[str, object], accept: str = "*/*", read: bool = True) -> None:
+def _frame(data: bytes) -> bytes:
+    return bytes([0x81, 0x80 | len(data)]) + bytes(4) + data
+
+
+async def ask(
+    path: str, fields: Callable[[], dict[str, object]], port: int, accept: str = "*/*", read: bool = True
+) -> None:
     """The same request again and again; without `read`, as many as the server takes, whose answers are not read."""
-    body = json.dumps(fields).encode()
+    body = json.dumps(fields()).encode()
     head = b"POST %s HTTP/1.1\r\n" % path.encode() + HOST + KEY + b"accept: %s\r\n" % accept.encode()
     head += b"content-type: application/json\r\n"
     request = head + b"content-length: %d\r\n\r\n" % len(body) + body
@@ -125,73 +123,26 @@ def _picture(**options: object) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _slow_png() -> bytes:
-    """A valid picture that takes long to decode: it has as many ancillary chunks as fit into a file."""
-    file = io.BytesIO()
-    Image.new("L", (28, 28)).save(file, "PNG")
-    head, rest = file.getvalue()[:33], file.getvalue()[33:]
+def _slow() -> dict[str, object]:
+    """A picture that takes long to decode: it has as many ancillary chunks as fit into a file."""
+    data = base64.b64decode(_picture())
     chunk = struct.pack(">I4sI", 0, b"prVt", zlib.crc32(b"prVt"))
-    return head + chunk * 20_000 + rest
+    return _edit(base64.b64encode(data[:33] + chunk * 20_000 + data[33:]).decode())
 
 
-async def slow_pictures(port: int) -> None:
-    """Completions of pictures that take long to decode."""
-    picture = base64.b64encode(_slow_png()).decode()
-    await ask(port, EDITS, {"image": [picture] * 16, "keep_rows": 27})
-
-
-async def swollen_pictures(port: int) -> None:
-    """Completions of a JPEG with as many broken EXIF tags as fit."""
+def _swollen() -> dict[str, object]:
+    """A JPEG with as many broken EXIF tags as fit."""
     tags = struct.pack(">2sHIH", b"MM", 42, 8, 5000) + struct.pack(">HHII", 0x9999, 77, 9, 1 << 30) * 5000
-    picture = _picture(format="JPEG", exif=b"Exif\0\0" + tags)
-    await ask(port, EDITS, {"image": [picture] * 16, "keep_rows": 27})
+    return _edit(_picture(format="JPEG", exif=b"Exif\0\0" + tags))
 
 
-async def broken_pictures(port: int) -> None:
-    """Completions of a picture that ends early: refused, a 400 each."""
-    await ask(port, EDITS, {"image": [_picture()[:40]] * 16, "keep_rows": 27})
-
-
-async def images(port: int) -> None:
-    """One image after the other on each connection."""
-    await ask(port, GENERATIONS, {})
-
-
-async def batches(port: int) -> None:
-    """Requests of 64 images."""
-    await ask(port, GENERATIONS, {"n": 64})
-
-
-async def sheets(port: int) -> None:
-    """Requests of 64 images as one picture."""
-    await ask(port, GENERATIONS, {"n": 64}, accept="image/png")
-
-
-async def particles(port: int) -> None:
-    """Completions of many particles."""
-    await ask(port, EDITS, {"image": _picture(), "keep_rows": 14, "particles": 64})
-
-
-async def classifications(port: int) -> None:
-    """Classifications of 64 pictures a request."""
-    await ask(port, CLASSIFICATIONS, {"image": [_picture()] * 64})
-
-
-async def likelihoods(port: int) -> None:
-    """Likelihoods of 64 pictures a request, with the bits of each byte."""
-    await ask(port, LIKELIHOODS, {"image": [_picture()] * 64, "per_pixel": True})
-
-
-async def unread_answers(port: int) -> None:
-    """Large answers that are not read."""
-    await ask(port, GENERATIONS, {"n": 64}, read=False)
+def _edit(picture: str) -> dict[str, object]:
+    return {"image": [picture] * 16, "keep_rows": 27}
 
 
 async def unread_streams(port: int) -> None:
     """Websockets with jobs whose frames are not read, each with states to snapshot."""
-    reader, writer = await connect(port)
-    writer.write(HANDSHAKE)
-    await reader.readuntil(b"\r\n\r\n")
+    _, writer = await open_websocket(port)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     for _ in range(8):
         writer.write(_frame(b'{"type": "generate", "n": 16, "class": "none", "state": [0, 0]}'))
@@ -200,78 +151,35 @@ async def unread_streams(port: int) -> None:
 
 async def handshakes(port: int) -> None:
     """Websockets that are opened and left."""
-    reader, writer = await connect(port)
-    writer.write(HANDSHAKE)
-    await reader.readuntil(b"\r\n\r\n")
-    writer.close()
+    (await open_websocket(port))[1].close()
 
 
-async def refused_messages(port: int) -> None:
-    """A websocket full of messages that are refused."""
-    reader, writer = await connect(port)
-    writer.write(HANDSHAKE)
-    await reader.readuntil(b"\r\n\r\n")
-    reading = asyncio.ensure_future(_discard(reader))
-    while not reading.done():
-        writer.write(_frame(b'{"type": "nothing"}') * 1000)
-        await writer.drain()
-
-
-async def _discard(reader: asyncio.StreamReader) -> None:
-    while await reader.read(65536):
-        pass
-
-
-def _frame(data: bytes) -> bytes:
-    return bytes([0x81, 0x80 | len(data)]) + bytes(4) + data
-
-
-async def unknown_fields(port: int) -> None:
-    """JSON of as many unknown fields as fit."""
-    await ask(port, GENERATIONS, {f"k{number}": 0 for number in range(50_000)})
-
-
-async def many_keys(port: int) -> None:
-    """Requests with 200 keys each, none of which is one."""
-    reader, writer = await connect(port)
-    while True:
-        wrong = b"".join(b"authorization: Bearer %d\r\n" % number for number in range(200))
-        writer.write(b"GET /v1/models HTTP/1.1\r\n" + HOST + wrong + b"\r\n")
-        await reader.readuntil(b"\r\n\r\n")
-
-
-async def wrong_keys(port: int) -> None:
-    """Requests with a key that is none."""
-    reader, writer = await connect(port)
-    while True:
-        writer.write(b"GET /v1/models HTTP/1.1\r\n" + HOST + b"authorization: Bearer wrong\r\n\r\n")
-        await reader.readuntil(b"\r\n\r\n")
-
-
+FEW_FRAGMENTS = b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 1000 + b"\x80\x80\0\0\0\0"  # empty ones
+WRONG_KEYS = b"".join(b"authorization: Bearer %d\r\n" % number for number in range(200))
 FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "tiny_chunks": (tiny_chunks, 32),
     "resets": (resets, 64),
     "silent": (silent, 1000),
-    "probes": (probes, 64),
-    "metrics": (metrics, 64),
-    "pings": (pings, 16),
-    "fragments": (fragments, 16),
-    "slow_pictures": (slow_pictures, 48),
-    "wrong_keys": (wrong_keys, 64),
-    "many_keys": (many_keys, 64),
-    "swollen_pictures": (swollen_pictures, 48),
-    "broken_pictures": (broken_pictures, 48),
-    "images": (images, 64),
-    "batches": (batches, 16),
-    "sheets": (sheets, 16),
-    "particles": (particles, 16),
-    "classifications": (classifications, 16),
-    "likelihoods": (likelihoods, 16),
-    "unread_answers": (unread_answers, 24),
+    "probes": (partial(get, b"/healthz", b"a:b\r\n" * 240), 64),  # with as many headers as are accepted
+    "metrics": (partial(get, b"/metrics", KEY), 64),
+    "pings": (partial(send, b"\x89\x80\0\0\0\0" * 10_000), 16),
+    "fragments": (partial(send, FEW_FRAGMENTS), 16),
+    "slow_pictures": (partial(ask, EDITS, _slow), 48),
+    "wrong_keys": (partial(get, b"/v1/models", b"authorization: Bearer wrong\r\n"), 64),
+    "many_keys": (partial(get, b"/v1/models", WRONG_KEYS), 64),
+    "swollen_pictures": (partial(ask, EDITS, _swollen), 48),
+    "broken_pictures": (partial(ask, EDITS, lambda: _edit(_picture()[:40])), 48),  # each a 400
+    "images": (partial(ask, GENERATIONS, dict), 64),
+    "batches": (partial(ask, GENERATIONS, lambda: {"n": 64}), 16),
+    "sheets": (partial(ask, GENERATIONS, lambda: {"n": 64}, accept="image/png"), 16),
+    "particles": (partial(ask, EDITS, lambda: {"image": _picture(), "keep_rows": 14, "particles": 64}), 16),
+    "classifications": (partial(ask, CLASSIFICATIONS, lambda: {"image": [_picture()] * 64}), 16),
+    "likelihoods": (partial(ask, LIKELIHOODS, lambda: {"image": [_picture()] * 64, "per_pixel": True}), 16),
+    "unread_answers": (partial(ask, GENERATIONS, lambda: {"n": 64}, read=False), 24),
     "unread_streams": (unread_streams, 4),
     "handshakes": (handshakes, 64),
-    "refused_messages": (refused_messages, 16),
-    "unknown_fields": (unknown_fields, 4),
+    "refused_messages": (partial(send, _frame(b'{"type": "nothing"}') * 1000), 16),
+    "unknown_fields": (partial(ask, GENERATIONS, lambda: {f"k{number}": 0 for number in range(50_000)}), 4),
 }
 
 

@@ -49,6 +49,45 @@ def turned() -> bytes:
     return encode(GREY, "JPEG", exif=exif)
 
 
+def of_scans(count: int) -> bytes:
+    """A progressive JPEG whose last scan, which refines what is there, is repeated until there are so many."""
+    whole = encode(GREY, "JPEG", progressive=True)
+    scan = whole[whole.rindex(b"\xff\xda") : -2]
+    return whole[:-2] + scan * (count - whole.count(b"\xff\xda")) + whole[-2:]
+
+
+def in_jpeg(junk: bytes) -> bytes:
+    """A JPEG with other bytes behind its first."""
+    return encode(GREY, "JPEG")[:2] + junk + encode(GREY, "JPEG")[2:]
+
+
+def run_lengths(size: int) -> bytes:
+    """A BMP of that many pixels a side with run lengths, which Pillow decodes in Python."""
+    head = struct.pack("<IHHIIiiHHIIiiII", 0, 0, 0, 1078, 40, size, size, 1, 8, 1, 0, 0, 0, 256, 0)
+    return b"BM" + head + bytes(1024) + b"\1\7\0\0" * size
+
+
+def icon(size: int) -> bytes:
+    """An ICO of a picture with run lengths, whose size the entry does not say."""
+    picture = run_lengths(size)[14:] + bytes(size * size // 8)
+    return struct.pack("<HHHBBBBHHII", 0, 1, 1, 0, 0, 0, 0, 1, 8, len(picture), 22) + picture
+
+
+def of_strips(count: int) -> bytes:
+    """A TIFF of one column whose strips have a pixel each."""
+    tags = [(256, 1), (257, count), (258, 8), (259, 1), (262, 1), (277, 1), (278, 1)]
+    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags]
+    entries.insert(5, struct.pack("<HHII", 273, 4, count, 122))
+    head = b"II*\0" + struct.pack("<IH", 8, len(entries) + 1) + b"".join(entries)
+    return head + struct.pack("<HHIII", 279, 4, count, 122, 0) + struct.pack("<I", 1) * count
+
+
+def boxed(picture: bytes) -> bytes:
+    """An IPTC file of 5 x 7 pixels that holds a whole file, which Pillow would open, of whatever format it is."""
+    fields = [(3, 20, b"\0\5"), (3, 30, b"\0\7"), (3, 60, b"\1\0"), (3, 120, b"\5"), (8, 10, picture)]
+    return b"".join(struct.pack(">BBBH", 0x1C, record, field, len(data)) + data for record, field, data in fields)
+
+
 def with_profile(kind: str) -> bytes:
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     return encode(COLOUR, kind, icc_profile=profile)
@@ -67,9 +106,14 @@ PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
     "a chunk that claims two gigabytes": SIGNATURE + header() + struct.pack(">I", HUGE) + b"IDAT" + bytes(40),
     "no width": SIGNATURE + header(width=0) + pixels() + END,
     "a huge size": SIGNATURE + header(HUGE, HUGE) + pixels() + END,
-    "too many chunks": SIGNATURE + header() + chunk(b"prVt", b"") * 1001 + pixels() + END,
-    "too many segments": encode(GREY, "JPEG")[:2] + b"\xff\xfe\0\2" * 1001 + encode(GREY, "JPEG")[2:],
-    "too many fill bytes": encode(GREY, "JPEG")[:2] + b"\xff" * 1001 + encode(GREY, "JPEG")[2:],
+    "too many chunks": SIGNATURE + header() + chunk(b"prVt", b"") * 3000 + pixels() + END,
+    "too many scans": of_scans(5000),
+    "too many segments": in_jpeg(b"\xff\xfe\0\2" * 1001),
+    "too many segments of no length": in_jpeg(b"\xff\xfe\0\0" * 1001),
+    "too many segments behind a stray byte": in_jpeg(b"\xff\xfe\0\2?" + b"\xff\xfe\0\2" * 1001),
+    "too many fill bytes": in_jpeg(b"\xff" * 5000),
+    "too many stray bytes": in_jpeg(b"\xff\xfe\0\2" + b"?" * 5000),
+    "a large BMP of run lengths": run_lengths(1024),
     "a BMP of a huge size": encode(GREY, "BMP")[:18] + struct.pack("<ii", HUGE, HUGE) + encode(GREY, "BMP")[26:],
     "a BMP of a negative size": encode(GREY, "BMP")[:18] + struct.pack("<ii", -5, -7) + encode(GREY, "BMP")[26:],
     "a TIFF": encode(GREY, "TIFF"),

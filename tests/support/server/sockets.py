@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
+from websockets.frames import Frame, Opcode
 
+from scanline.server.api.routes.page import BUILT
 from tests.support.server.running_server import PATIENCE, Server
+
+ASSET = max((BUILT / "assets").iterdir(), key=lambda path: path.stat().st_size)  # more than a socket's buffers take
+GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
 
 
 @contextmanager
@@ -70,6 +75,11 @@ WEBSOCKET_HEAD = (
     b"GET /v1/images/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 )
+
+
+def frame(opcode: Opcode, data: bytes = b"", fin: bool = True) -> bytes:
+    """A frame as a client sends it."""
+    return Frame(opcode, data, fin=fin).serialize(mask=True, extensions=[])
 
 
 def open_websocket(connection: socket.socket) -> None:

@@ -1,40 +1,79 @@
-"""Alone == in a full batch with arrivals and departures, byte for byte, on the CUDA backend through a generator: free
-images, tempered ones, completions with and without a prefix. In the interpreter it is slow; test_batches.py and
-test_painting.py hold the backend to the same there."""
+"""Alone == in a full batch with arrivals, pauses and departures, bit for bit, on the CUDA backend: images of every
+kind, whatever graph one is in, and at which place, and whatever tiles the products have."""
+
+from dataclasses import dataclass
 
 import pytest
 
 from tests.support.kernels.gpu import DEVICE, ON_GPU  # isort: skip
 
+from scanline.kernels.triton import linear
 from scanline.model import backends
+from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.network.transformer import Transformer
 from tests.support import small_models
-from tests.support.engine.batch_composition import Painter, in_a_batch, painted_alone, watched
+from tests.support.engine.batch_composition import PARTICLES, Painter, in_a_batch, painted_alone, watched
 from tests.support.sweeps import and_slow
 
-SIZES = {"height": 1, "width": 3, "layers": 1}
-CROWDS = [2, 70, 5000] if ON_GPU else [2]  # slots; the interpreter is slow
-KINDS = slice(None) if ON_GPU else slice(0, 5, 2)  # of watched images: free, with a known prefix, with known bytes
-VARIANTS = {"plain": {}, "grey pixels": {"window_rows": 1, "window_columns": 2}}
-pytestmark = [] if ON_GPU else pytest.mark.slow
+SIZES = {"height": 2, "width": 2, "layers": 1}  # the interpreter takes its time
+SOME = ["of a class", "known prefix, of a class", "guided", "particles", "code"]  # in the interpreter
+NEVER = 10**9  # programs from which on tiles are wide
 
 
-@pytest.fixture(scope="module", params=and_slow(["plain"], "grey pixels"))
-def painter(request: pytest.FixtureRequest) -> Painter:
-    changes = {**SIZES, **small_models.VARIANTS[request.param], **VARIANTS[request.param]}
-    return Painter(small_models.model(small_models.config(**changes)).to(DEVICE), "cuda", "exact")
+@dataclass(frozen=True)
+class Run:
+    """How images are painted."""
+
+    slots: int
+    options: CudaOptions
+    wide_from: int  # programs of a product
 
 
-@pytest.fixture(autouse=True)
-def without_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the interpreter, the self-test of each generator would take longer than the tests here."""
-    if not ON_GPU:
+def options(*sizes: int, steps: int = 1) -> CudaOptions:
+    return CudaOptions(sizes, steps, few=2, prefill_images=2, prefill_rows=8)
+
+
+ALONE = Run(0, options(1, 2, PARTICLES + 1), NEVER)
+CROWDS = [Run(11, options(2, 4, steps=2), 1), Run(7, options(4, steps=2), NEVER)]
+CROWDS += [Run(PARTICLES, options(2, 8), 1), *(Run(slots, CudaOptions(), 1) for slots in (70, 5000) if ON_GPU)]
+CASES = and_slow(
+    [("strokes", CROWDS if ON_GPU else CROWDS[:1])], ("strokes", CROWDS), ("plain", CROWDS), ("post", CROWDS)
+)
+CASES += and_slow([], ("categorical", CROWDS), ("grey pixels", CROWDS), ("waves of pixels", CROWDS))
+
+
+@dataclass(frozen=True)
+class CudaPainter(Painter):
+    """A model on the CUDA backend with options of its own."""
+
+    patch: pytest.MonkeyPatch
+
+    def set(self, run: Run) -> None:
+        self.patch.setattr(backends, "_new_backend", lambda name, model, *_: CudaBackend(model, options=run.options))
+        self.patch.setattr(linear, "ENOUGH", run.wide_from)
+
+
+@pytest.mark.parametrize(("variant", "crowds"), CASES)
+def test_alone_is_in_a_batch(variant: str, crowds: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    if not ON_GPU:  # where the self-test of each generator would take longer than the test
         monkeypatch.setattr(backends, "run_self_test", lambda *arguments: None)
-
-
-def test_alone_is_in_a_batch(painter: Painter) -> None:
-    canvases = watched(painter)[KINDS]
-    alone = painted_alone(painter, canvases)
-    for slots in CROWDS:
-        generator = painter.generator(slots)
-        assert in_a_batch(generator, canvases) == alone
+        monkeypatch.setattr(CudaBackend, "warm_up", lambda *arguments: None)
+    changes = {**small_models.VARIANTS[variant], **SIZES, **small_models.CLASSES}
+    changes |= {"window_columns": 2} if "window_columns" in changes else {}
+    model: Transformer = small_models.model(small_models.config(**changes)).to(DEVICE)
+    if variant == "strokes":
+        model.head.weight.mul_(16)  # so that particles are resampled
+    painter = CudaPainter(model, "cuda", "exact", monkeypatch)
+    painter.set(ALONE)
+    images = watched(painter)
+    images = images if ON_GPU else {name: images[name] for name in SOME}
+    alone = painted_alone(painter, images)
+    assert variant != "strokes" or alone["particles"][3] < PARTICLES / 2
+    assert alone["code"][0] == small_models.images(model.config, 1).tobytes()
+    for run in crowds:
+        painter.set(run)
+        generator = painter.generator(run.slots)
+        together = in_a_batch(generator, images)
         generator.close()
+        for name, image in together.items():
+            assert image == alone[name], (name, run)

@@ -1,4 +1,4 @@
-"""Classes on the CUDA backend: the images and costs of torch's step. Reads with labels are in test_read.py."""
+"""Classes and guidance on the CUDA backend: the images and costs of torch's step. Reads with labels: test_read.py."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,8 @@ import torch
 
 from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import SlotPool
@@ -78,3 +80,35 @@ def test_without_a_class_all_bits_are_those_of_a_model_without_classes(variant: 
     expected = contents(painted(without, [0, 0, 0]))
     for model, labels in ((with_classes, [0, 0, 0]), (without, [0, 1, 2])):
         assert all(torch.equal(*pair) for pair in zip(expected, contents(painted(model, labels)), strict=True))
+
+
+GUIDED = {  # image 0 guided in slots 7 and 1, image 1 alone in 4, image 2 guided in 0 and 2
+    "slots": [7, 1, 4, 0, 2],
+    "index": [0, 0, 1, 2, 2],
+    "label": [2, 0, 1, 1, 0],
+    "partner": [-6, 6, 0, 2, -2],
+}
+
+
+def guided(model: Transformer, backend: Backend, slots: int) -> SlotPool:
+    pool = SlotPool.empty(model.config, slots, DEVICE)
+    arrivals = Arrivals.empty(5, model.config.bytes, pinned=not pool.on_host)
+    for name, values in GUIDED.items():
+        getattr(arrivals, name).copy_(torch.tensor(values))
+    for name, value in {"seed": 5, "position": model.config.first, "temperature": 1.0, "guidance": 2.5}.items():
+        getattr(arrivals, name).fill_(value)
+    backend.place(pool, arrivals)
+    backend.advance(pool, np.sort(GUIDED["slots"]), model.config.steps).wait()
+    return pool
+
+
+@pytest.mark.parametrize("variant", ["categorical", "strokes", "pixels"])
+def test_guided_images_and_costs_are_those_of_torch(variant: str) -> None:
+    model = model_of(variant)
+    eager = EagerBackend(model)
+    expected = guided(model, eager, eager.rows)
+    found = guided(model, CudaBackend(model, options=CudaOptions(sizes=(6,), steps=1)), 8)
+    assert torch.equal(expected.images[:8], found.images)
+    assert_close("bits", expected.bits[:8], found.bits)
+    assert torch.equal(found.images[7], found.images[1])
+    assert found.bits[7] != found.bits[1]

@@ -1,4 +1,4 @@
-"""The CUDA backend: the parameters of Transformer.step, and bytes that do not depend on the rest of the batch."""
+"""The CUDA backend: the parameters of Transformer.step, and slots without an image, which stay as they are."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from tests.support.engine.slot_arrays import clear
 from tests.support.sweeps import and_slow
 
 TINY = small_models.config(height=1, width=4, layers=1)
-Finished = tuple[list[int], float]  # bytes, and bits, which show a difference in any last bit
 
 
 def small(sizes: tuple[int, ...]) -> CudaOptions:
@@ -67,34 +66,6 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     assert_close("s", state.s, slots.state.s[:, chosen])
     assert_close("z", state.z, slots.state.z[:, chosen])
     assert slots.state.position[chosen].tolist() == state.position.tolist()
-
-
-def painted(model: Transformer, backend: CudaBackend, pool: int, indices: list[int]) -> dict[int, Finished]:
-    """Bytes and bits of images of these indices, in slots of a pool picked at random, all started at once."""
-    slots, length = SlotPool.empty(model.config, pool, DEVICE), model.config.bytes
-    chosen = np.random.default_rng(pool).permutation(pool)[: len(indices)].tolist()
-    for slot, index in zip(chosen, indices, strict=True):
-        place(slots, slot, 0, index)
-    advance(backend, slots, 2)
-    advance(backend, slots, length)
-    return {
-        index: (slots.images[slot].tolist(), slots.bits[slot].item())
-        for slot, index in zip(chosen, indices, strict=True)
-    }
-
-
-def test_arrivals_and_departures_change_nothing() -> None:
-    model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(TINY, 3, DEVICE)
-    alone = painted(model, backend, 1, [5])[5]
-    place(slots, 1, 0, 8)
-    advance(backend, slots, 2)
-    place(slots, 2, 0, 5)
-    advance(backend, slots, 1)
-    slots.state.position[1] = TINY.bytes
-    place(slots, 0, 0, 9)
-    advance(backend, slots, TINY.bytes)
-    assert (slots.images[2].tolist(), slots.bits[2].item()) == alone
 
 
 def test_finished_images_and_free_slots_are_not_changed() -> None:

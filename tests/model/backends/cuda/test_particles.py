@@ -68,35 +68,6 @@ def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype)
         assert torch.equal(contents(by_torch)[name], array), name
 
 
-def completed(images: list[int]) -> tuple[list[tuple[bytes, float, float, float]], int]:
-    """Completes images of three particles each, in slots picked at random: what is fetched of each, and how many were
-    resampled."""
-    config, count, random = small_models.config(height=2, width=2, layers=1), 3 * len(images), np.random.default_rng(1)
-    backend, pool = backend_of(small_models.model(config).to(DEVICE)), SlotPool.empty(config, 2 * count, DEVICE)
-    slots = random.permutation(2 * count)[:count]
-    rows, at = torch.from_numpy(slots), slots.reshape(-1, 3)
-    pool.state.position[rows] = config.first
-    pool.index[rows] = there((torch.tensor(images)[:, None] + (torch.arange(3) << 32)).flatten())[0]
-    pool.known[rows, 2], pool.images[rows, 2], pool.effective_particles[rows] = True, 200, 3
-    backend.advance(pool, np.sort(slots), 3)
-    backend.resample(pool, Groups(at, np.full(len(images), 3)))
-    resampled = int((pool.evidence_bits[at[:, 0]] > 0).sum())
-    backend.advance(pool, np.sort(slots), 1)
-    backend.choose(pool, Groups(at, np.full(len(images), 4)))
-    found = backend.fetch(pool, at[:, 0]).wait()
-    assert (found.images[:, 2] == 200).all()
-    numbers = (found.bits.tolist(), found.evidence_bits.tolist(), found.effective_particles.tolist())
-    return list(zip([image.tobytes() for image in found.images], *numbers, strict=True)), resampled
-
-
-def test_a_completion_by_particles_is_the_same_alone_and_among_others() -> None:
-    together, resampled = completed([5, 8])
-    assert resampled > 0
-    assert completed([8])[0] == together[1:]
-    assert len({evidence for _, _, evidence, _ in together}) == 2
-    assert all(1 <= effective <= 3 for _, _, _, effective in together)
-
-
 class Watch(TorchDispatchMode):
     """Notes the operations whose result or size the host must have before it goes on."""
 

@@ -16,8 +16,8 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator, ImageSpec
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
-from scanline.model.sampling.offline import paint
 from scanline.model.sampling.prefill_state import Prefix
+from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 

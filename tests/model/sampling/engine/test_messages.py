@@ -32,13 +32,17 @@ def test_images_without_known_bytes_have_one_particle() -> None:
 def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
     request = completion("1001", "1100", images=4, particles=3)
     assert [request.particles_of(index) for index in range(4)] == [3, 3, 1, 1]
+    assert (request.slots, request.shard((0, 3)).slots) == (8, 4)
+    assert GenerateRequest(0, 3, 5, label=1, guidance=2.0).slots == 6
     specs = [request.image(1, particle) for particle in range(3)]
     assert [spec.particle for spec in specs] == [0, 1, 2]
     for spec in specs:
         assert (spec.seed, spec.index, spec.label, spec.particles, spec.prefix) == (5, 1, 2, 3, 1)
         assert spec.known is not None
         np.testing.assert_array_equal(spec.known, [10] * 4)
-    assert (request.image(3).particles, request.image(3).label) == (1, 2)
+    last = request.image(3)
+    assert (last.particles, last.label, last.known is not None and last.known.tolist()) == (1, 2, [11] * 4)
+    assert request.shard((3,)).image(3).prefix == last.prefix == 2
 
 
 def test_shards_keep_labels_and_particles() -> None:

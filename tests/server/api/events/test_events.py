@@ -6,56 +6,65 @@ import numpy as np
 from scanline.server.api.payload.partial_images import UNPAINTED
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.json_requests import EDITS, GENERATIONS, HOLE, MASKED, post
 from tests.support.server.sse_reader import images, named, post_for_events, read
 
-URL = "/v1/images/generations"
-EDITS = "/v1/images/edits"
 GREYS = noise(2, 7, 5)
-HOLE = np.full((7, 5), 255, np.uint8)
-HOLE[2:5, 1:3] = 0
-EDIT = {"image": [text(encode(image)) for image in GREYS], "mask": text(encode(HOLE)), "n": 3, "seed": 4}
+EDIT = {"image": [text(encode(image)) for image in GREYS], "mask": MASKED["mask"], "n": 3, "seed": 4}
 FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
 COMMON = {"type", "b64_json", "created_at", "size", "output_format", "background", "quality", "index", "seed"}
 
 
 def test_completed_images_equal_those_of_a_plain_response(client: httpx.Client) -> None:
-    whole = client.post(URL, json={"n": 70, "seed": 7, "temperature": 0.8}).json()
-    events = post_for_events(client, URL, n=70, seed=7, temperature=0.8, partial_images=3)
+    fields = {"n": 70, "seed": 7, "temperature": 0.8}
+    whole, events = post(client, GENERATIONS, **fields), post_for_events(client, GENERATIONS, **fields)
     found = [{key: event[key] for key in ("b64_json", "index", *FACTS)} for event in named(events, "completed")]
     assert found == whole["data"]
-    last = {event["index"]: event["type"] for event in events}
-    assert set(last.values()) == {"image_generation.completed"}
 
 
 def test_each_image_has_the_requested_partial_images(client: httpx.Client) -> None:
     for wanted in (1, 2, 3):
-        events = named(post_for_events(client, URL, n=20, partial_images=wanted), "partial_image")
-        found = [(event["index"], event["partial_image_index"]) for event in events]
-        assert found == [(index, number) for index in range(20) for number in range(wanted)]
+        events = post_for_events(client, GENERATIONS, n=20, partial_images=wanted)
+        parts = [(event["index"], event["partial_image_index"]) for event in named(events, "partial_image")]
+        assert parts == [(index, number) for index in range(20) for number in range(wanted)]
+        assert {event["index"]: event["type"] for event in events} == dict.fromkeys(
+            range(20), "image_generation.completed"
+        )
     for fields in ({}, {"partial_images": 0}, {"partial_images": None}):
-        assert [event["type"] for event in post_for_events(client, URL, **fields)] == ["image_generation.completed"]
+        (event,) = post_for_events(client, GENERATIONS, **fields)
+        assert event["type"] == "image_generation.completed"
 
 
-def test_a_partial_image_is_the_image_so_far(client: httpx.Client, colour_client: httpx.Client) -> None:
-    events = post_for_events(client, URL, n=9, partial_images=3)
+def test_a_partial_image_is_the_image_so_far_in_whole_pixels(client: httpx.Client, colour_client: httpx.Client) -> None:
+    events = post_for_events(client, GENERATIONS, n=9, partial_images=3)
     whole = images(events).reshape(9, 1, 35)
     parts = np.where(np.arange(35) < np.array([[8], [17], [26]]), whole, UNPAINTED)
     np.testing.assert_array_equal(images(events, "partial_image").reshape(9, 3, 35), parts)
-    events = post_for_events(colour_client, URL, n=9, partial_images=2)
+    events = post_for_events(colour_client, GENERATIONS, n=9, partial_images=2)
     whole = images(events).reshape(9, 1, 12, 3)
     parts = np.where(np.arange(12)[:, None] < np.array([4, 8])[:, None, None], whole, UNPAINTED)
     np.testing.assert_array_equal(images(events, "partial_image").reshape(9, 2, 12, 3), parts)
 
 
-def test_a_partial_completion_has_all_known_pixels(client: httpx.Client) -> None:
-    events = post_for_events(client, EDITS, **EDIT, partial_images=3)
-    assert {event["type"] for event in events} == {"image_edit.partial_image", "image_edit.completed"}
-    parts = images(events, "partial_image")
-    np.testing.assert_array_equal(parts[:, HOLE == 255], np.repeat(GREYS, 9, axis=0)[:, HOLE == 255])
+def test_partial_completions_are_evenly_spaced_over_the_hidden_pixels_and_have_all_known_ones(
+    client: httpx.Client,
+) -> None:
+    """Each has the known pixels of its own image."""
+    hidden = np.flatnonzero(HOLE.reshape(-1) == 0)  # of which the partial images have so many
+    for painted_ones in ([3], [1, 3, 4]):
+        events = post_for_events(client, EDITS, **EDIT, partial_images=len(painted_ones), particles=1)
+        assert {event["type"] for event in events} == {"image_edit.partial_image", "image_edit.completed"}
+        law = images(events).reshape(6, 1, 35).repeat(len(painted_ones), axis=1)
+        for number, count in enumerate(painted_ones):
+            law[:, number, hidden[count:]] = UNPAINTED
+        np.testing.assert_array_equal(images(events, "partial_image").reshape(law.shape), law)
+    one_hidden = HOLE | (np.arange(35).reshape(7, 5) != hidden[0]).astype(np.uint8) * 255
+    events = post_for_events(client, EDITS, **{**EDIT, "mask": text(encode(one_hidden))}, partial_images=3)
+    assert {event["type"] for event in events} == {"image_edit.completed"}
 
 
 def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None:
-    part, event = post_for_events(client, URL, seed=7, output_format="webp", partial_images=1)
+    part, event = post_for_events(client, GENERATIONS, seed=7, output_format="webp", partial_images=1)
     assert set(part) == COMMON | {"partial_image_index"}
     assert set(event) == COMMON | {*FACTS, "usage", "temperature", "guidance"}
     found = {key: event[key] for key in ("size", "output_format", "background", "quality", "index", "seed")}
@@ -63,7 +72,7 @@ def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None
 
 
 def test_streamed_completions_and_their_usages_are_those_of_a_plain_response(client: httpx.Client) -> None:
-    events, answer = post_for_events(client, EDITS, **EDIT), client.post(EDITS, json=EDIT).json()
+    events, answer = post_for_events(client, EDITS, **EDIT), post(client, EDITS, **EDIT)
     np.testing.assert_array_equal(images(events), painted(answer))
     usages, whole = [event["usage"] for event in named(events, "completed")], answer["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):
@@ -71,23 +80,20 @@ def test_streamed_completions_and_their_usages_are_those_of_a_plain_response(cli
 
 
 def test_the_headers_have_the_drawn_seed_and_forbid_buffering(client: httpx.Client) -> None:
-    response = client.post(URL, json={"stream": True, "n": 3, "partial_images": 1})
+    response = client.post(GENERATIONS, json={"stream": True, "n": 3, "partial_images": 1})
     seeds = {str(event["seed"]) for event in read(response.iter_lines())}
     assert seeds == {response.headers["x-scanline-seed"]}
-    headers = client.post(URL, json={"stream": True}, headers={"accept-encoding": "gzip"}).headers
+    headers = client.post(GENERATIONS, json={"stream": True}, headers={"accept-encoding": "gzip"}).headers
     assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-cache", "no")
     assert "content-encoding" not in headers
 
 
 def test_an_image_media_type_cannot_be_streamed_and_any_other_can(client: httpx.Client) -> None:
     for accept in ("image/png", "image/*", "application/x-npy"):
-        response = client.post(URL, json={"stream": True}, headers={"accept": accept})
+        response = client.post(GENERATIONS, json={"stream": True}, headers={"accept": accept})
         assert_refused(response, 400, "stream", "invalid_value")
     for accept in ("text/event-stream", "application/json", "*/*"):
-        response = client.post(URL, json={"stream": True}, headers={"accept": accept})
+        response = client.post(GENERATIONS, json={"stream": True}, headers={"accept": accept})
         assert response.headers["content-type"].startswith("text/event-stream")
-
-
-def test_a_broken_picture_is_refused_before_the_stream_begins(client: httpx.Client) -> None:
-    response = client.post(EDITS, json={"image": text(b"seven"), "keep_rows": 3, "stream": True})
-    assert_refused(response, 400, "image", "invalid_image")
+    broken = client.post(EDITS, json={"image": text(b"seven"), "keep_rows": 3, "stream": True})
+    assert_refused(broken, 400, "image", "invalid_image")

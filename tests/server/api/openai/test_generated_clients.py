@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.pictures import decode, encode, noise
 from tests.support.server.running_server import PATIENCE, Server
 

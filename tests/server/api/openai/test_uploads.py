@@ -25,26 +25,12 @@ KNOWN[2:5, 1:3] = False
 ALPHA = np.where(KNOWN, np.uint8(255), np.uint8(0))
 
 
-def named(data: bytes, name: str) -> io.BytesIO:
-    file = io.BytesIO(data)
-    file.name = name
-    return file
-
-
-def on_disk(data: bytes, directory: Path) -> Path:
-    path = directory / "image.png"
-    path.write_bytes(data)
-    return path
-
-
-IMAGES: dict[str, Callable[[Path], Any]] = {  # label: what is given as `image`
-    "bytes": lambda directory: FILE,
-    "an open file": lambda directory: on_disk(FILE, directory).open("rb"),
-    "a path": lambda directory: on_disk(FILE, directory),
-    "a file of a misleading name": lambda directory: named(FILE, "image.jpg"),
-    "a name, bytes and a misleading type": lambda directory: ("image.png", FILE, "text/plain"),
-    "a list of an open file": lambda directory: [on_disk(FILE, directory).open("rb")],
-    "a WebP": lambda directory: encode(IMAGE, "WEBP", lossless=True),
+IMAGES: dict[str, Callable[[Path], Any]] = {  # label: what is given as `image`, of the path of a file
+    "bytes": lambda path: FILE,
+    "a path": lambda path: path,
+    "a list of an open file of a misleading name": lambda path: [path.rename(path.with_suffix(".jpg")).open("rb")],
+    "a name, bytes and a misleading type": lambda path: ("image.png", FILE, "text/plain"),
+    "a WebP": lambda path: encode(IMAGE, "WEBP", lossless=True),
 }
 
 MASKS = {  # label: what is given as `mask`
@@ -63,7 +49,8 @@ def client(server: Server) -> Iterator[openai.OpenAI]:
 
 @pytest.mark.parametrize("label", IMAGES)
 def test_an_image_is_read(client: openai.OpenAI, tmp_path: Path, label: str) -> None:
-    answer = client.images.edit(image=IMAGES[label](tmp_path), prompt="", extra_body={"keep_rows": 4})
+    (tmp_path / "image.png").write_bytes(FILE)
+    answer = client.images.edit(image=IMAGES[label](tmp_path / "image.png"), prompt="", extra_body={"keep_rows": 4})
     np.testing.assert_array_equal(pictures(answer)[:, :4], IMAGE[None, :4])
 
 

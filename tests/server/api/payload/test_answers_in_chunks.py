@@ -1,7 +1,6 @@
 """Large answers are made while they are sent, no faster than they are read; their size is bounded."""
 
 import asyncio
-import io
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,11 +15,10 @@ from starlette.types import Message
 
 from scanline.model import zoo
 from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import Scored, ScoreRequest
+from scanline.model.tasks.score import Scores
 from scanline.server.api.payload.answers import (
     JSON,
     MAX_PER_PIXEL_BYTES,
-    NPY,
     PART_BYTES,
     WorkingResponse,
     check_per_pixel,
@@ -30,7 +28,6 @@ from scanline.server.api.payload.answers import (
 )
 from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Likelihood, LikelihoodsAnswer, Usage
-from scanline.server.engine.job import Job
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
 from scanline.server.settings import Settings
@@ -77,23 +74,14 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
         np.testing.assert_array_equal(painted(json.loads(found)), images)
 
 
-@pytest.mark.parametrize("count", [0, 1, 300])
-def test_an_array_in_pieces_is_the_file_that_numpy_writes(count: int) -> None:
-    images, file = noise(count, 5, 4, 3), io.BytesIO()
-    np.save(file, images)
-    assert whole(painted_chunks(answer(), images, [{"bits_per_dim": 0.0}] * count, NPY, OUTPUT)) == file.getvalue()
-
-
 @given(count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300]))
-def test_likelihoods_in_pieces_are_those_of_the_job(count: int, per_pixel: bool, rare: float) -> None:
+def test_likelihoods_in_pieces_are_those_of_the_task(count: int, per_pixel: bool, rare: float) -> None:
     bits = np.random.default_rng(count).random((count, SMALL.bytes))
     bits[0, 3] = rare
-    job = Job(ScoreRequest(0, (bytes(SMALL.bytes),) * count), SMALL.bytes)
-    for index in reversed(range(count)):
-        job.receive(Scored(0, index, bits[index].tobytes()))
+    scores = Scores(tuple(bits), np.zeros(count, bool), None)
     empty = LikelihoodsAnswer(created=1, model="m", typical_bits_per_dim=None, data=[])
-    items = [Likelihood(index=index, bits_per_dim=job.bits[index].mean()) for index in range(count)]
-    found = json.loads(whole(scored_chunks(empty, items, job, SMALL, per_pixel)))
+    items = [Likelihood(index=index, bits_per_dim=bits[index].mean()) for index in range(count)]
+    found = json.loads(whole(scored_chunks(empty, items, scores, SMALL, per_pixel)))
     assert [one["index"] for one in found["data"]] == list(range(count))
     for one, expected in zip(found["data"], bits, strict=True):
         mean = expected.mean()

@@ -1,7 +1,6 @@
 """Invalid pictures, masks and forms: each a 4xx error of the one shape."""
 
 import io
-import struct
 import zlib
 
 import httpx
@@ -11,25 +10,25 @@ from PIL import Image
 
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header, of_scans, pixels
+from tests.support.server.json_requests import CLASSIFICATIONS, EDITS, IMAGE, LIKELIHOODS
 
-EDITS = "/v1/images/edits"
-LIKELIHOODS = "/v1/images/likelihoods"
-IMAGE = noise(7, 5)
 FILE = encode(IMAGE)
 MASK = np.full((7, 5), 255, np.uint8)
 MASK[3:] = 0
-
-
-def claiming(size: int) -> bytes:
-    """A small PNG whose header claims that it is large."""
-    head = struct.pack(">II", size, size) + FILE[24:29]
-    return FILE[:16] + head + struct.pack(">I", zlib.crc32(b"IHDR" + head)) + FILE[33:]
+BETWEEN = MASK.copy()  # a value between black and white
+BETWEEN[0, 0] = 128
+BOMB = zlib.compress(bytes(10_000_000))
 
 
 def with_chunk(kind: bytes, data: bytes) -> bytes:
     """The picture with another chunk behind its header."""
-    chunk = struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    return FILE[:33] + chunk + FILE[33:]
+    return FILE[:33] + chunk(kind, data) + FILE[33:]
+
+
+def claiming(size: int) -> bytes:
+    """A small PNG whose header claims that it is large."""
+    return SIGNATURE + header(size, size) + pixels() + END
 
 
 def animated(kind: str) -> bytes:
@@ -38,16 +37,6 @@ def animated(kind: str) -> bytes:
     frames = [Image.fromarray(noise(7, 5, seed=seed)) for seed in range(2)]
     frames[0].save(out, kind, save_all=True, append_images=frames[1:])
     return out.getvalue()
-
-
-BOMB = zlib.compress(bytes(10_000_000))
-
-
-def mask_with(value: int) -> bytes:
-    """A mask with one pixel of that value."""
-    mask = MASK.copy()
-    mask[0, 0] = value
-    return encode(mask)
 
 
 PICTURES = {  # label: an unsupported picture, the code
@@ -67,6 +56,7 @@ PICTURES = {  # label: an unsupported picture, the code
 }
 
 GIVEN = {"image": text(FILE)}
+RESIZED = {"keep_rows": 3, "size_policy": "resize"}
 FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the code
     "no image": ({"keep_rows": 3}, "image", "missing_parameter"),
     "an empty list of images": ({"image": [], "keep_rows": 3}, "image", "invalid_value"),
@@ -81,9 +71,10 @@ FIELDS = {  # label: fields of an edit in JSON, the parameter that is named, the
     "all rows kept": ({**GIVEN, "keep_rows": 7}, "keep_rows", "invalid_value"),
     "a mask of another size": ({**GIVEN, "mask": text(encode(MASK[:6]))}, "mask", "wrong_size"),
     "a mask that is no picture": ({**GIVEN, "mask": text(FILE[:50])}, "mask", "invalid_image"),
-    "a mask with values between": ({**GIVEN, "mask": text(mask_with(128))}, "mask", "invalid_mask"),
+    "a mask with values between": ({**GIVEN, "mask": text(encode(BETWEEN))}, "mask", "invalid_mask"),
     "nothing to paint": ({**GIVEN, "mask": text(encode(MASK | 255))}, "mask", "invalid_mask"),
     "nothing transparent": ({"image": text(encode(np.dstack((IMAGE, MASK | 255))))}, "image", "invalid_mask"),
+    "a picture of many scans": (RESIZED | {"image": text(of_scans(5000))}, "image", "invalid_image"),
     "a misspelt field": ({**GIVEN, "keep_row": 3}, "keep_row", "unknown_parameter"),
     "a field of likelihoods": ({**GIVEN, "keep_rows": 3, "per_pixel": True}, "per_pixel", "unknown_parameter"),
 }
@@ -120,9 +111,8 @@ def test_the_invalid_part_is_named(client: httpx.Client, label: str) -> None:
 
 def test_pixels_behind_the_last_are_not_decompressed(client: httpx.Client) -> None:
     """A bomb in the picture itself: only its rows are decompressed."""
-    packed = zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000))
-    chunk = struct.pack(">I", len(packed)) + b"IDAT" + packed + struct.pack(">I", zlib.crc32(b"IDAT" + packed))
-    assert client.post(LIKELIHOODS, json={"image": text(FILE[:33] + chunk + FILE[-12:])}).status_code == 200
+    packed = chunk(b"IDAT", zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000)))
+    assert client.post(LIKELIHOODS, json={"image": text(FILE[:33] + packed + FILE[-12:])}).status_code == 200
 
 
 def test_a_picture_with_a_large_comment_is_accepted(client: httpx.Client) -> None:
@@ -135,5 +125,5 @@ def test_a_picture_with_a_large_comment_is_accepted(client: httpx.Client) -> Non
 def test_likelihoods_refuse_too_many_images_and_classifications_a_mask(client: httpx.Client) -> None:
     response = client.post(LIKELIHOODS, json={"image": [""] * 2001})
     assert_refused(response, 400, "image", "invalid_value")
-    response = client.post("/v1/images/classifications", json={**GIVEN, "mask": text(encode(MASK))})
+    response = client.post(CLASSIFICATIONS, json={**GIVEN, "mask": text(encode(MASK))})
     assert_refused(response, 400, "mask", "unknown_parameter")

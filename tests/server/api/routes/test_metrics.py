@@ -2,9 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -30,15 +28,6 @@ def client(full_queue_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-@contextmanager
-def busy(server: Server, client: httpx.Client) -> Iterator[None]:
-    """A client waits for as many images as there is room for, until it disconnects."""
-    with open_connection(server) as connection:
-        connection.sendall(post_request(URL, {"n": LONG}))
-        wait_for_metrics(client, lambda now: now.of("num_images_running") == QUEUE_SLOTS)
-        yield
-
-
 @pytest.fixture
 def before(client: httpx.Client) -> Metrics:
     """The metrics while no job is running."""
@@ -55,13 +44,10 @@ def test_prometheus_can_read_it(client: httpx.Client) -> None:
     assert "scanline_images" in {family.name for family in open_metrics(response.text)}
 
 
-def test_an_idle_server_exposes_its_model_and_free_slots(client: httpx.Client, before: Metrics) -> None:
-    labels = {"model_name": "grey", "device": "cpu", "precision": "exact", "size": "5x7"}
-    assert Metrics(client).of("model_info", **labels) == 1
-    assert (before.of("batch_slots"), before.of("batch_slot_usage_ratio")) == (QUEUE_SLOTS, 0)
-
-
 def test_a_finished_request_is_counted_once(client: httpx.Client, before: Metrics) -> None:
+    labels = {"model_name": "grey", "device": "cpu", "precision": "exact", "size": "5x7"}
+    assert before.of("model_info", **labels) == 1
+    assert (before.of("batch_slots"), before.of("batch_slot_usage_ratio")) == (QUEUE_SLOTS, 0)
     client.post(URL, json={"n": 9})
     labels = {"operation": "paint", "finished_reason": "finished"}
     now = Metrics(client)
@@ -90,7 +76,9 @@ def test_known_bytes_and_scored_images_are_counted_apart(client: httpx.Client, b
 def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
     full_queue_server: Server, client: httpx.Client, before: Metrics
 ) -> None:
-    with busy(full_queue_server, client):
+    with open_connection(full_queue_server) as connection:  # until it closes, with as many images as there is room for
+        connection.sendall(post_request(URL, {"n": LONG}))
+        wait_for_metrics(client, lambda now: now.of("num_images_running") == QUEUE_SLOTS)
         assert client.post(URL, json={"n": LONG}).status_code == 429
         now = Metrics(client)
     rejected = "requests_rejected_total"
@@ -104,37 +92,27 @@ def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
     wait_for_metrics(client, lambda now: [now.of(name) for name in names] == [0, 0, 0, 0])
 
 
-def increase(client: httpx.Client, name: str, act: Callable[[], object], **labels: str) -> float:
-    """By how much `act` increases a counter; one that is not there yet counts as 0."""
-
-    def value() -> float:
-        samples = [sample for sample in Metrics(client).samples if sample.name == f"scanline_{name}"]
-        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
-
-    before = value()
-    act()
-    return value() - before
-
-
-def test_responses_are_counted_by_the_path_of_their_route(client: httpx.Client) -> None:
-    labels = {"method": "GET", "path": "/v1/models/{name:path}", "status": "404"}
-    assert increase(client, "http_requests_total", lambda: client.get("/v1/models/anything"), **labels) == 1
-
-    def request_unknown_paths() -> None:
+def test_responses_are_counted_by_the_path_of_their_route_and_errors_by_their_code(
+    full_queue_server: Server, client: httpx.Client
+) -> None:
+    def act() -> Metrics:
+        client.get("/v1/models/anything")
         for number in range(3):
             client.request("PROPFIND", f"/nothing/{number}")
+        client.post(URL, json={"model": "white"})
+        with connected(full_queue_server.url) as websocket:
+            websocket.paint(type="generate", n=0)
+        return Metrics(client)
 
-    assert increase(client, "http_requests_total", request_unknown_paths, method="other", path="other") == 3
-    assert not [sample for sample in Metrics(client).samples if "nothing" in sample.labels.get("path", "")]
-
-
-def test_errors_are_counted_by_their_code(full_queue_server: Server, client: httpx.Client) -> None:
-    assert increase(client, "errors_total", lambda: client.get("/nowhere"), code="not_found") == 1
-    post = partial(client.post, URL, json={"model": "white"})
-    assert increase(client, "errors_total", post, code="model_not_found") == 1
-    with connected(full_queue_server.url) as websocket:
-        job = partial(websocket.paint, type="generate", n=0)
-        assert increase(client, "errors_total", job, code="invalid_value") == 1
+    before, after = act(), act()  # a counter is there once something was counted
+    requests, errors = "http_requests_total", {"not_found": 3, "model_not_found": 2, "invalid_value": 1}
+    for labels, count in (
+        ({"method": "GET", "path": "/v1/models/{name:path}", "status": "404"}, 1),
+        ({"method": "other", "path": "other"}, 3),
+    ):
+        assert after.of(requests, **labels) - before.of(requests, **labels) == count
+    assert {code: after.errors(code) - before.errors(code) for code in errors} == errors
+    assert not [sample for sample in after.samples if "nothing" in sample.labels.get("path", "")]
 
 
 def test_requests_that_come_together_share_a_page_that_was_begun_after_them() -> None:

@@ -10,45 +10,31 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
-from tests.support.pictures import encode, noise, painted, text
+from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS, MASKED, post
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server, serve
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
 
-SHAPES = {"grey": (7, 5), "colour": (3, 4, 3)}
-PICTURES = {name: text(encode(noise(*shape))) for name, shape in SHAPES.items()}
-GENERATIONS = "/v1/images/generations"
-
 
 @pytest.fixture(scope="module")
-def broken_directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
-    """A model whose weight file is invalid."""
-    directory = tmp_path_factory.mktemp("models") / "broken"
-    directory.mkdir()
-    (directory / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
-    (directory / "model.safetensors").write_bytes(b"no weights")
-    return directory
-
-
-@pytest.fixture(scope="module")
-def several(grey_directory: Path, colour_directory: Path, broken_directory: Path) -> Iterator[Server]:
+def several(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path, colour_directory: Path) -> Iterator[Server]:
     """Two models that load and one that does not; two threads each, where other servers have one."""
-    others = ("--model", str(colour_directory), "--model", str(broken_directory))
-    server = Server(grey_directory, *others, "--slots", "8", "--threads", "2")
-    try:
-        server.wait_until_ready()
+    broken = shutil.copytree(grey_directory, tmp_path_factory.mktemp("models") / "broken")
+    (broken / "model.safetensors").write_bytes(b"no weights")
+    others = ("--model", str(colour_directory), "--model", str(broken))
+    with serve(grey_directory, *others, "--slots", "8", "--threads", "2") as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture
 def client(several: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=several.url, timeout=PATIENCE) as client:
+    with several.client() as client:
         yield client
 
 
@@ -60,58 +46,43 @@ def assert_failed(status: int, error: dict[str, Any]) -> None:
     assert ONE_SENTENCE.fullmatch(error["message"])
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_each_model_paints_completes_scores_and_streams(
-    client: httpx.Client, request: pytest.FixtureRequest, name: str
+def test_each_model_paints_its_own_bytes(
+    several: Server, client: httpx.Client, grey: Transformer, colour: Transformer
 ) -> None:
-    model: Transformer = request.getfixturevalue(name)
-    answer = client.post(GENERATIONS, json={"model": name, "n": 3, "seed": 7}).json()
-    assert answer["model"] == name
-    expected = paint(model, 3, seed=7).images.reshape(3, *SHAPES[name])
-    np.testing.assert_array_equal(painted(answer), expected)
-    np.testing.assert_array_equal(images(post_for_events(client, GENERATIONS, model=name, n=3, seed=7)), expected)
-    fields = {"model": name, "image": PICTURES[name]}
-    (image,) = painted(client.post("/v1/images/edits", json={**fields, "keep_rows": 2}).json())
-    np.testing.assert_array_equal(image[:2], noise(*SHAPES[name])[:2])
-    scored = client.post("/v1/images/likelihoods", json=fields).json()
-    assert (scored["model"], scored["data"][0]["bits_per_dim"] > 0) == (name, True)
-
-
-def test_one_websocket_uses_both_models(several: Server, grey: Transformer, colour: Transformer) -> None:
     with connected(several.url) as websocket:
-        for name in SHAPES:
-            websocket.send(type="generate", id=name, model=name, n=2, seed=7)
+        for name in ("grey", "colour"):
+            websocket.send(type="generate", id=name, model=name, n=3, seed=7)
         jobs = websocket.receive_until_finished(2)
-    np.testing.assert_array_equal(jobs["grey"].images(), paint(grey, 2, seed=7).images)
-    np.testing.assert_array_equal(jobs["colour"].images(), paint(colour, 2, seed=7).images)
+    for name, model in (("grey", grey), ("colour", colour)):
+        expected = paint(model, 3, seed=7).images
+        answer = post(client, GENERATIONS, model=name, n=3, seed=7)
+        assert answer["model"] == name
+        streamed = images(post_for_events(client, GENERATIONS, model=name, n=3, seed=7))
+        for found in (painted(answer), streamed, jobs[name].images()):
+            np.testing.assert_array_equal(found.reshape(3, -1), expected)
+        picture = {"model": name, "image": answer["data"][0]["b64_json"]}
+        (image,) = painted(post(client, EDITS, **picture, keep_rows=2))
+        np.testing.assert_array_equal(image[:2], painted(answer)[0, :2])
+        scored = post(client, LIKELIHOODS, **picture)
+        assert (scored["model"], scored["data"][0]["bits_per_dim"] > 0) == (name, True)
 
 
-def test_all_models_are_exposed_with_their_state(client: httpx.Client) -> None:
+def test_all_models_are_exposed_with_their_state_a_failed_one_with_its_error_without_its_path(
+    client: httpx.Client,
+) -> None:
+    states = {"grey": "ready", "colour": "ready", "broken": "failed"}
     cards = client.get("/v1/models").json()["data"]
-    assert [(card["id"], card["state"]) for card in cards] == [
-        ("grey", "ready"),
-        ("colour", "ready"),
-        ("broken", "failed"),
-    ]
+    assert {card["id"]: card["state"] for card in cards} == states
+    assert cards[2]["failure"].startswith("broken/model.safetensors is not a readable safetensors file")
+    assert post(client, GENERATIONS)["model"] == "grey"  # the first is the default
     response = client.get("/readyz")
-    assert response.status_code == 200
-    assert client.post(GENERATIONS, json={}).json()["model"] == "grey"  # the first is the default
-    assert response.json()["models"] == {"grey": "ready", "colour": "ready", "broken": "failed"}
-    lines = client.get("/metrics").text.splitlines()
-    up = {line.split('"')[1]: float(line.split()[-1]) for line in lines if line.startswith("scanline_engine_up")}
-    assert up == {"grey": 1, "colour": 1, "broken": 0}
-
-
-def test_a_failed_model_shows_its_error_without_its_path(client: httpx.Client, broken_directory: Path) -> None:
-    failure = client.get("/v1/models/broken").json()["failure"]
-    assert failure.startswith("broken/model.safetensors is not a readable safetensors file")
-    assert str(broken_directory.parent) not in failure
+    assert (response.status_code, response.json()["models"]) == (200, states)
+    metrics = Metrics(client)
+    assert [metrics.of("engine_up", model_name=name) for name in states] == [1, 1, 0]
 
 
 def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, client: httpx.Client) -> None:
-    fields = {"model": "broken", "image": PICTURES["grey"]}
-    edits, likelihoods = "/v1/images/edits", "/v1/images/likelihoods"
-    for path, more in ((GENERATIONS, {"stream": True}), (edits, fields), (likelihoods, fields)):
+    for path, more in ((GENERATIONS, {"stream": True}), (EDITS, MASKED), (LIKELIHOODS, MASKED)):
         response = client.post(path, json={"model": "broken", **more})
         assert_failed(response.status_code, response.json()["error"])
         assert "retry-after" not in response.headers
@@ -131,7 +102,7 @@ def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, clien
     ],
     ids=["a single model", "several models", "more models than cores", "threads of each"],
 )
-def test_models_share_the_machine(
+def test_models_share_the_free_memory_and_the_cores(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     grey_directory: Path,
@@ -140,7 +111,6 @@ def test_models_share_the_machine(
     given: Any,
     expected: Any,
 ) -> None:
-    """Each has a share of the free memory, and threads."""
     monkeypatch.setattr("scanline.server.models.registry.cores", lambda: cores)
     copies = tuple(str(shutil.copytree(grey_directory, tmp_path / f"copy{index}")) for index in range(models))
     options = [model.engine.options for model in served_models(Settings(models=copies, **given)).all.values()]

@@ -7,28 +7,27 @@ import numpy as np
 import pytest
 
 from scanline.model.images.pictures import npy_chunks, resized
-from tests.support.pictures import decode, encode, noise, painted
+from tests.support.pictures import decode, encode, painted
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.json_requests import EDITS, GENERATIONS, IMAGE, post
 from tests.support.server.sse_reader import images, post_for_events
 
-URL, EDITS = "/v1/images/generations", "/v1/images/edits"
 LARGE = {"n": 4, "seed": 7, "size": "15x14", "size_policy": "resize"}
 
 
-@pytest.fixture
-def expected(client: httpx.Client) -> np.ndarray:
-    """The same images [4, 14, 15], in which each pixel is repeated."""
-    own = painted(client.post(URL, json={"n": 4, "seed": 7}).json())
-    return own.repeat(2, axis=1).repeat(3, axis=2)
-
-
-def test_json_and_arrays(client: httpx.Client, expected: np.ndarray) -> None:
-    answer = client.post(URL, json=LARGE).json()
+def test_images_of_another_size_in_every_kind_of_answer(client: httpx.Client) -> None:
+    expected = painted(post(client, GENERATIONS, n=4, seed=7)).repeat(2, axis=1).repeat(3, axis=2)
+    answer = post(client, GENERATIONS, **LARGE)
     assert (answer["size"], answer["resized_from"]) == ("15x14", "5x7")
     np.testing.assert_array_equal(painted(answer), expected)
-    array = client.post(URL, json=LARGE, headers={"accept": "application/x-npy"})
+    array = client.post(GENERATIONS, json=LARGE, headers={"accept": "application/x-npy"})
     assert array.headers["x-scanline-resized-from"] == "5x7"
     np.testing.assert_array_equal(np.load(io.BytesIO(array.content)), expected)
+    sheet = decode(client.post(GENERATIONS, json=LARGE, headers={"accept": "image/png"}).content)
+    np.testing.assert_array_equal(sheet, np.block([[*expected[:2]], [*expected[2:]]]))
+    events = post_for_events(client, GENERATIONS, **LARGE, partial_images=1)
+    assert {(event["size"], event["resized_from"]) for event in events} == {("15x14", "5x7")}
+    np.testing.assert_array_equal(images(events), expected)
 
 
 def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for() -> None:
@@ -43,27 +42,14 @@ def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for()
     assert len(done) == 2, "an empty one for the header, and the first image"
 
 
-def test_pictures(client: httpx.Client, expected: np.ndarray) -> None:
-    sheet = decode(client.post(URL, json=LARGE, headers={"accept": "image/png"}).content)
-    np.testing.assert_array_equal(sheet, np.vstack((np.hstack(expected[:2]), np.hstack(expected[2:]))))
-
-
-def test_events(client: httpx.Client, expected: np.ndarray) -> None:
-    events = post_for_events(client, URL, **LARGE, partial_images=1)
-    assert {(event["size"], event["resized_from"]) for event in events} == {("15x14", "5x7")}
-    np.testing.assert_array_equal(images(events), expected)
-
-
 def test_a_server_that_resizes_still_refuses_what_is_no_size(shapes_client: httpx.Client) -> None:
-    assert_refused(
-        shapes_client.post(URL, json={"size": "15x14", "size_policy": "exact"}), 400, "size", "invalid_value"
-    )
-    assert_refused(shapes_client.post(URL, json={"size": "large"}), 400, "size", "invalid_value")
+    for fields in ({"size": "15x14", "size_policy": "exact"}, {"size": "large"}):
+        assert_refused(shapes_client.post(GENERATIONS, json=fields), 400, "size", "invalid_value")
 
 
-GREYS, KEPT = noise(7, 5), np.where(np.arange(35).reshape(7, 5) < 20, 255, 0).astype(np.uint8)
-SMALL = encode(np.dstack((GREYS, GREYS, GREYS, KEPT)))
-ENLARGED, MASK = encode(resized(GREYS, (50, 70))), encode(resized(KEPT, (50, 70)))
+KEPT = np.where(np.arange(35).reshape(7, 5) < 20, 255, 0).astype(np.uint8)
+SMALL = encode(np.dstack((IMAGE, IMAGE, IMAGE, KEPT)))
+ENLARGED, MASK = encode(resized(IMAGE, (50, 70))), encode(resized(KEPT, (50, 70)))
 RESIZE = {"seed": "7", "size_policy": "resize"}
 
 
@@ -76,6 +62,8 @@ def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> No
     assert "uploads_resized_from" not in expected
     array = client.post(EDITS, data=RESIZE, files=files, headers={"accept": "application/x-npy"})
     assert array.headers["x-scanline-uploads-resized-from"] == "50x70"
+    sent = client.post(EDITS, data=RESIZE | {"stream": "true", "keep_rows": "3"}, files={"image": ENLARGED})
+    assert '"uploads_resized_from":["50x70"]' in sent.text.replace('": ', '":')
     refused = client.post(EDITS, data={"seed": "7"}, files=files)
     assert_refused(refused, 400, "mask", "wrong_size")
     other = {"image": ENLARGED, "mask": encode(resized(KEPT, (10, 14)))}
@@ -90,17 +78,11 @@ def test_of_several_pictures_the_refused_one_is_named(client: httpx.Client) -> N
         assert refused.json()["error"]["message"].startswith("Picture 2 of 2: image is 50x70;")
 
 
-def test_events_say_that_uploads_were_resized(client: httpx.Client) -> None:
-    sent = client.post(EDITS, data=RESIZE | {"stream": "true", "keep_rows": "3"}, files={"image": ENLARGED})
-    assert '"uploads_resized_from":["50x70"]' in sent.text.replace('": ', '":')
-
-
 @pytest.mark.parametrize("route", ["likelihoods", "classifications"])
 def test_a_server_that_resizes_scores_pictures_of_any_size(shapes_client: httpx.Client, route: str) -> None:
-    answers = [
-        shapes_client.post(f"/v1/images/{route}", files={"image": file}).json() for file in (ENLARGED, encode(GREYS))
-    ]
+    url = f"/v1/images/{route}"
+    answers = [shapes_client.post(url, files={"image": file}).json() for file in (ENLARGED, encode(IMAGE))]
     assert answers[0].pop("uploads_resized_from") == ["50x70"]
     assert answers[0]["data"] == answers[1]["data"]
-    exact = shapes_client.post(f"/v1/images/{route}", data={"size_policy": "exact"}, files={"image": ENLARGED})
+    exact = shapes_client.post(url, data={"size_policy": "exact"}, files={"image": ENLARGED})
     assert_refused(exact, 400, "image", "wrong_size")

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.server import ServerState
-from websockets.frames import Frame, Opcode
+from websockets.frames import Opcode
 
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
@@ -20,6 +20,7 @@ from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
 from tests.support.server.sockets import (
+    frame,
     open_connection,
     open_websocket,
     parse_response,
@@ -156,7 +157,7 @@ def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> No
         until(connection, b"}")
         open_websocket(connection)
         assert response_to(strict_server, b"") == b""  # until the timeout of a silent connection
-        connection.sendall(Frame(Opcode.PING, b"").serialize(mask=True, extensions=[]))
+        connection.sendall(frame(Opcode.PING))
         assert connection.recv(10) == b"\x8a\x00"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from websockets.frames import Frame, Opcode
+from websockets.frames import Opcode
 from websockets.sync.client import connect
 
 from scanline.server.api.rate_limit import (
@@ -23,7 +23,13 @@ from scanline.server.api.rate_limit import (
     WEBSOCKET_UNITS,
 )
 from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.sockets import WEBSOCKET_HEAD, open_connection, open_websocket, read_until_closed
+from tests.support.server.sockets import (
+    WEBSOCKET_HEAD,
+    frame,
+    open_connection,
+    open_websocket,
+    read_until_closed,
+)
 from tests.support.waiting import wait_for
 
 RATE = 4
@@ -131,7 +137,7 @@ def test_requests_and_jobs_for_images_cost_nothing(server: Server) -> None:
 CHUNKED = b"POST /v1/models HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n"
 SMALL = {  # what is sent on connections, again and again until the client has to wait
     "chunks of a byte": CHUNKED + b"1\r\na\r\n" * 5000,
-    "pings": WEBSOCKET_HEAD + b"\r\n" + Frame(Opcode.PING, b"").serialize(mask=True, extensions=[]) * 2000,
+    "pings": WEBSOCKET_HEAD + b"\r\n" + frame(Opcode.PING) * 2000,
     "nothing": b"",
 }
 

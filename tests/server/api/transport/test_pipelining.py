@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.server.loop_lag import peak
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments
@@ -44,12 +45,6 @@ def client(slow_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def peak_memory(server: Server) -> int:
-    """Bytes that the process has had resident at most."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
-
-
 def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
     """The first one takes longest."""
     with open_connection(slow_server) as connection:
@@ -79,7 +74,7 @@ def test_a_flood_of_requests_takes_constant_memory_and_others_are_answered(
     slow_server: Server, client: httpx.Client
 ) -> None:
     """Two floods: one whose answers are read, and one whose answers are not."""
-    before, stopped = peak_memory(slow_server), threading.Event()
+    before, stopped = peak(slow_server), threading.Event()
 
     def flood(connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -109,7 +104,7 @@ def test_a_flood_of_requests_takes_constant_memory_and_others_are_answered(
             stopped.set()
             for thread in threads:
                 thread.join()
-    assert peak_memory(slow_server) - before < 20_000_000
+    assert peak(slow_server) - before < 20_000_000
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from websockets.frames import Frame, Opcode
+from websockets.frames import Opcode
 
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
 from tests.support.server.sockets import (
+    ASSET,
+    GET_ASSET,
+    frame,
     open_connection,
     open_websocket,
     parse_response,
@@ -26,9 +29,6 @@ from tests.support.server.sockets import (
 )
 from tests.support.waiting import wait_for
 
-DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
-ASSET = max(DIST.iterdir(), key=lambda path: path.stat().st_size)
-GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n".encode()
 GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
 CONNECTIONS, SHARE = 20, 0.5
 BODY = (
@@ -133,7 +133,7 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
 
 def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
     before = Metrics(client).errors("too_much_arriving")
-    message = Frame(Opcode.TEXT, b" " * 700_000).serialize(mask=True, extensions=[])
+    message = frame(Opcode.TEXT, b" " * 700_000)
     with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
         for connection in (first, second):
             open_websocket(connection)

@@ -14,12 +14,12 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from websockets.frames import Frame, Opcode
+from websockets.frames import Opcode
 
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
-from tests.support.server.sockets import WEBSOCKET_HEAD, open_connection, post_request, reset
+from tests.support.server.sockets import WEBSOCKET_HEAD, frame, open_connection, post_request, reset
 from tests.support.waiting import wait_for
 
 GENERATIONS = "/v1/images/generations"
@@ -47,10 +47,6 @@ HTTP = [  # whole requests and parts of them
     b"\x00",
     bytes.fromhex("16030100a5010000a10303"),
 ]
-
-
-def frame(opcode: Opcode, data: bytes, fin: bool = True) -> bytes:
-    return Frame(opcode, data, fin=fin).serialize(mask=True, extensions=[])
 
 
 WEBSOCKET = [  # whole frames and parts of them

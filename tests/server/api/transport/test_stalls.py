@@ -12,7 +12,7 @@ import httpx
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
-from websockets.frames import Frame, Opcode
+from websockets.frames import Opcode
 
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
@@ -22,7 +22,9 @@ from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments
 from tests.support.server.sockets import (
+    GET_ASSET,
     WEBSOCKET_HEAD,
+    frame,
     open_connection,
     open_websocket,
     parse_response,
@@ -32,9 +34,6 @@ from tests.support.server.sockets import (
 from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
 
-DIST = Path(__file__).parents[4] / "server" / "web" / "dist" / "assets"
-ASSET = max(DIST.iterdir(), key=lambda path: path.stat().st_size)  # megabytes: more than a socket's buffers take
-GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
 HANDSHAKES = {  # each is no websocket handshake, though it begins as one
     "200 headers": WEBSOCKET_HEAD + b"".join(b"a%d: b\r\n" % number for number in range(200)) + b"\r\n",
     "a header of 9 kB": WEBSOCKET_HEAD + b"a: " + b"x" * 9000 + b"\r\n\r\n",
@@ -47,9 +46,9 @@ HANDSHAKES = {  # each is no websocket handshake, though it begins as one
     "two keys": WEBSOCKET_HEAD + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
     "a subprotocol of nothing": WEBSOCKET_HEAD + b"sec-websocket-protocol: ,\r\n\r\n",
 }
-MESSAGE = Frame(Opcode.TEXT, b"x" * 1000).serialize(mask=True, extensions=[])
-FRAGMENT = Frame(Opcode.TEXT, b"x", fin=False).serialize(mask=True, extensions=[])
-PING = Frame(Opcode.PING, b"").serialize(mask=True, extensions=[])
+MESSAGE = frame(Opcode.TEXT, b"x" * 1000)
+FRAGMENT = frame(Opcode.TEXT, b"x", fin=False)
+PING = frame(Opcode.PING)
 UNFINISHED = {  # what is sent, and then again and again
     "half a frame": (MESSAGE[:500], b""),
     "a fragment and pings": (FRAGMENT, PING),
@@ -157,7 +156,7 @@ def get_a_long_stream(connection: socket.socket) -> None:
 def get_a_long_job(connection: socket.socket) -> None:
     open_websocket(connection)
     message = b'{"type": "generate", "n": %d}' % LONG
-    connection.sendall(Frame(Opcode.TEXT, message).serialize(mask=True, extensions=[]))
+    connection.sendall(frame(Opcode.TEXT, message))
 
 
 UNREAD = {"files": get_files, "an event stream": get_a_long_stream, "a websocket": get_a_long_job}

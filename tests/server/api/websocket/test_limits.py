@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
-from websockets.frames import Frame, Opcode
+from websockets.frames import Opcode
 
 from tests.support.server.error_answers import ONE_SENTENCE, answer_of
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.shared_servers import LONG, MAX_BODY_BYTES, MAX_JOBS, MAX_MESSAGES, MAX_WEBSOCKETS
-from tests.support.server.sockets import open_connection
+from tests.support.server.sockets import frame, open_connection
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 
 
@@ -93,7 +93,7 @@ def test_a_message_in_countless_pieces_closes_the_websocket(limited_server: Serv
     """Empty pieces, so that no limit of bytes is ever reached."""
     with connected(limited_server.url) as websocket:
         websocket.send(type="generate", n=LONG)
-        first, more = (Frame(code, b"", fin=False).serialize(mask=True) for code in (Opcode.TEXT, Opcode.CONT))
+        first, more = (frame(code, fin=False) for code in (Opcode.TEXT, Opcode.CONT))
         websocket.socket.socket.sendall(first + more * 3000)
         assert receive_until_closed(websocket).rcvd.code == 1009
 
@@ -112,7 +112,7 @@ def test_pings_of_a_client_that_does_not_read_do_not_use_up_memory(
 ) -> None:
     with not_reading(limited_server) as websocket:
         before = memory(client)
-        websocket.socket.socket.sendall(Frame(Opcode.PING, b"x" * 125).serialize(mask=True, extensions=[]) * 100_000)
+        websocket.socket.socket.sendall(frame(Opcode.PING, b"x" * 125) * 100_000)
         assert memory(client) - before < 8_000_000  # of 12.5 MB
 
 

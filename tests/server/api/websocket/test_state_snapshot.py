@@ -16,7 +16,7 @@ from tests.support.server.websocket_client import WebsocketClient, connected
 
 BAD: tuple[object, ...] = ("0", [0], [0, 0, 0], [0, -1], [0, 0.5], [0, True])
 SHAPE = "state must be [layer, head], two whole numbers from 0."
-UNKNOWN = "state: colour has layers 0 to 1 and heads 0 to 1."
+UNKNOWN = "state: this model has layers 0 to 1 and heads 0 to 1."
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.support.hosts.three_machines import HEAD, PAINTER, Machines
 from tests.support.server.running_server import command_line
 from tests.support.waiting import wait_for

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.worker.process import UNRECOVERABLE
 from tests.support.engine.engines import CRASHING_SEED, OUT_OF_MEMORY_SEED, RecordingClient, with_deadline
@@ -17,7 +17,7 @@ GIVEN_UP = "The engine died each time it worked on this request"
 async def end(engine: RecordingClient, seed: int, images: int = 3) -> np.ndarray:
     with engine.paint(images, seed, temperature=1.0, stream=True) as job:
         await with_deadline(job.wait())
-    return job.images
+    return job.task.images
 
 
 def test_other_requests_are_painted_despite_one_that_crashes_the_engine(

@@ -16,12 +16,13 @@ import pytest
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Event, Finished, Scored
-from scanline.model.sampling.offline import paint
-from scanline.server.engine.job import EngineFailedError, Job
+from scanline.model.tasks.offline import paint
+from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_process
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
+from tests.support.engine.jobs import PaintJob, ScoreJob
 
 IMAGES = 10  # of each request, in four slots
 KNOWN = np.random.default_rng(0).integers(0, 256, 35, np.uint8)
@@ -34,10 +35,10 @@ PARTICLES = 3  # of a completion
 class Replayed:
     """The results of one request of each kind whose engine was killed at its third call."""
 
-    painted: Job
+    painted: PaintJob
     streamed: list[bytes]
     ended: list[int]
-    scored: Job
+    scored: ScoreJob
     events: list[Event]
     restarts: int
 
@@ -50,14 +51,15 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient, signal_file
         streamed, ended = [b""] * IMAGES, []
         completion = faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), True, PARTICLES)
         with completion as job:
-            async for update in job.updates():
-                for index, first, data in update.frames:
+            async for _ in job.changes():
+                part = job.task.take()
+                for index, first, data in part.frames:
                     assert first == len(streamed[index])
                     streamed[index] += data
-                ended += update.finished
+                ended += part.finished
         return streamed, ended
 
-    async def scored() -> Job:
+    async def scored() -> ScoreJob:
         with faulty_engine.score(tuple(image.tobytes() for image in SCORED)) as job:
             await with_deadline(job.wait())
         return job
@@ -71,17 +73,17 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient, signal_file
     return runner.run(all_three())
 
 
-async def painted(engine: RecordingClient, images: int, seed: int) -> Job:
+async def painted(engine: RecordingClient, images: int, seed: int) -> PaintJob:
     with engine.reserve(images), engine.paint(images, seed, temperature=0.8) as job:
         await with_deadline(job.wait())
     return job
 
 
-def assert_equals_offline(grey: Transformer, job: Job, seed: int) -> None:
+def assert_equals_offline(grey: Transformer, job: PaintJob, seed: int) -> None:
     __tracebackhide__ = True
-    expected = paint(grey, len(job.images), seed=seed, temperature=0.8)
-    np.testing.assert_array_equal(job.images, expected.images)
-    np.testing.assert_array_equal(job.bits_per_dim, expected.bits_per_dim)
+    expected = paint(grey, len(job.task.images), seed=seed, temperature=0.8)
+    np.testing.assert_array_equal(job.task.images, expected.images)
+    np.testing.assert_array_equal(job.task.bits_per_dim, expected.bits_per_dim)
 
 
 def test_bytes_equal_those_without_a_restart(replayed: Replayed, grey: Transformer) -> None:
@@ -99,7 +101,7 @@ def test_scores_equal_those_without_a_restart(replayed: Replayed, grey: Transfor
     generator = Generator(grey, 1, threads=1)
     alone = [generator.score(image[None])[0] for image in SCORED]
     generator.close()
-    np.testing.assert_array_equal([replayed.scored.bits[index] for index in range(IMAGES)], alone)
+    np.testing.assert_array_equal([replayed.scored.task.bits[index] for index in range(IMAGES)], alone)
 
 
 def test_finished_images_are_not_painted_again(replayed: Replayed) -> None:
@@ -157,7 +159,7 @@ def test_a_restart_leaks_no_job_thread_process_or_descriptor(
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         return len(os.listdir("/proc/self/fd")), sorted(threads), len(children)
 
-    async def meanwhile() -> Job:
+    async def meanwhile() -> PaintJob:
         with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0):
             faulty_engine.signal(signal.SIGKILL)
             while faulty_engine.is_ready:

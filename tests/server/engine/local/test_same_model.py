@@ -1,7 +1,9 @@
 """A restarted engine paints with the model that was served before, or not at all."""
 
 import asyncio
+import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +13,14 @@ import pytest
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import GenerateRequest, Pixels
-from scanline.model.sampling.offline import paint
-from scanline.server.engine.job import EngineFailedError, Job
+from scanline.model.sampling.messages import Pixels
+from scanline.model.tasks.offline import paint
+from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import small_models
-from tests.support.engine.engines import ENDLESS, LENGTH, RecordingClient, with_deadline
+from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
+from tests.support.engine.jobs import PaintJob
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
@@ -50,26 +53,19 @@ def other_model(directory: Path) -> None:
     save_model(small_models.model(GREY, seed=5), directory)
 
 
-async def painted_by_two_engines(engine: RecordingClient, directory: Path) -> Job:
-    """A job whose engine is killed when its first bytes are here, after its model directory was written to."""
-    with engine.reserve(IMAGES) as room, engine.run(Job(request(engine), LENGTH), room) as job:
-        await engine.wait_for(Pixels)
-        other_model(directory)
-        engine.signal(signal.SIGKILL)
-        await with_deadline(job.wait())
-    return job
-
-
-def request(engine: RecordingClient) -> GenerateRequest:
-    return GenerateRequest(next(engine.request_ids), IMAGES, seed=1, stream=True)
-
-
+@pytest.mark.parametrize("change", [other_model, shutil.rmtree], ids=["other weights", "nothing left"])
 def test_files_that_change_change_no_image_and_no_request_to_come(
-    runner: asyncio.Runner, directory: Path, grey: Transformer
+    runner: asyncio.Runner, directory: Path, grey: Transformer, change: Callable[[Path], None]
 ) -> None:
-    async def painted() -> tuple[Job, Job, RecordingClient]:
+    """The engine is killed when the first bytes of a job are here, after its model directory was changed."""
+
+    async def painted() -> tuple[PaintJob, PaintJob, RecordingClient]:
         engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
-        first = await painted_by_two_engines(engine, directory)
+        with engine.paint(IMAGES, seed=1, stream=True) as first:
+            await engine.wait_for(Pixels)
+            change(directory)
+            engine.signal(signal.SIGKILL)
+            await with_deadline(first.wait())
         with engine.paint(3, seed=2) as second:
             await with_deadline(second.wait())
         await engine.close()
@@ -80,26 +76,9 @@ def test_files_that_change_change_no_image_and_no_request_to_come(
     assert engine.ready is not None
     assert engine.process is not None
     assert (engine.options.backend, engine.process.options.backend) == ("auto", engine.ready.backend_name)
-    np.testing.assert_array_equal(first.images, paint(grey, IMAGES, seed=1).images)
-    np.testing.assert_array_equal(second.images, paint(grey, 3, seed=2).images)
+    np.testing.assert_array_equal(first.task.images, paint(grey, IMAGES, seed=1).images)
+    np.testing.assert_array_equal(second.task.images, paint(grey, 3, seed=2).images)
     assert not engine.directory.exists()  # the copy goes with the engine
-
-
-def test_a_model_directory_that_is_deleted_is_still_served(
-    runner: asyncio.Runner, directory: Path, grey: Transformer
-) -> None:
-    async def painted() -> Job:
-        engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
-        for file in directory.iterdir():
-            file.unlink()
-        directory.rmdir()
-        engine.signal(signal.SIGKILL)
-        with engine.paint(3, seed=2) as job:
-            await with_deadline(job.wait())
-        await engine.close()
-        return job
-
-    np.testing.assert_array_equal(runner.run(painted()).images, paint(grey, 3, seed=2).images)
 
 
 def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(

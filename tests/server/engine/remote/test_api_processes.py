@@ -13,7 +13,7 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.server.engine.remote.conftest import KEY, OPTIONS, only, wait_for_processes
 from tests.support import small_models
 from tests.support.pictures import painted

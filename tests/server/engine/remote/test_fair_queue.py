@@ -6,12 +6,12 @@ import pytest
 
 from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.server.engine.job import PendingJob
+from scanline.server.engine.job import Job
 from scanline.server.engine.remote.fair_queue import FairQueue, ShardedJob
 
 
 def asked(client: str, images: int, number: int = 0) -> ShardedJob:
-    job = PendingJob(GenerateRequest(number, images, seed=7, client=client))
+    job = Job(GenerateRequest(number, images, seed=7, client=client))
     return ShardedJob(job, deque(range(images)))
 
 
@@ -74,7 +74,7 @@ def test_a_cancelled_request_leaves_nothing_behind() -> None:
 def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done() -> None:
     images = (0, 1, 3, 4, 5, 7)
     request = GenerateRequest(0, 9, seed=0, only=images, digest="model", codes=Codes((b"", b"", b""), length=3))
-    sharded = ShardedJob(PendingJob(request), deque(images))
+    sharded = ShardedJob(Job(request), deque(images))
     assert (sharded.slots, sharded.digest) == (3, "model")
     assert [sharded.slots_of((index,)) for index in images] == [0, 1, 0, 0, 1, 1]
     assert [index for index in images if sharded.is_followed(index)] == [0, 3, 4]

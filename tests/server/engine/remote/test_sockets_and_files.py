@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.offline import paint
+from scanline.model.tasks.offline import paint
 from tests.server.engine.remote.conftest import only, wait_for_processes
 from tests.support.pictures import painted
 from tests.support.server.infrastructure.certificates import write_certificate

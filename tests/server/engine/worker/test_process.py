@@ -6,7 +6,6 @@ import multiprocessing
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,14 +17,12 @@ from scanline.model.sampling.messages import (
     Event,
     Finished,
     GenerateRequest,
-    Pixels,
     Ready,
     Scheduled,
     Stop,
 )
-from scanline.model.sampling.offline import paint
 from scanline.server.engine.worker.process import EngineOptions, auto_slots, run
-from tests.support.engine.engines import ENDLESS, RecordingClient
+from tests.support.engine.engines import RecordingClient
 from tests.support.waiting import PATIENCE
 
 
@@ -35,33 +32,6 @@ def test_a_started_engine_reports_its_resources(faulty_engine: RecordingClient, 
     how = (generator.backend.name, generator.digest, generator.backend_name, generator.fallbacks, generator.coding)
     state_bytes = grey.config.state_bytes_per_image
     assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", state_bytes, *how)
-
-
-def test_bytes_equal_those_of_painting_in_this_process(
-    runner: asyncio.Runner, faulty_engine: RecordingClient, grey: Transformer
-) -> None:
-    async def painted() -> np.ndarray:
-        with faulty_engine.paint(3, seed=7, temperature=0.8) as job:
-            await job.wait()
-            return job.images
-
-    np.testing.assert_array_equal(runner.run(painted()), paint(grey, 3, seed=7, temperature=0.8).images)
-
-
-def test_an_abandoned_job_is_painted_no_further(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
-    """If the first job were still there, its images would take turns with those of the second."""
-
-    async def first_then_second() -> tuple[int, int]:
-        faulty_engine.events.clear()
-        with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0, stream=True) as first:
-            await faulty_engine.wait_for(Pixels)
-        with faulty_engine.paint(3, seed=0, temperature=1.0) as second:
-            await second.wait()
-        return first.id, second.id
-
-    first, second = runner.run(first_then_second())
-    requests = [event.request for event in faulty_engine.events if isinstance(event, Pixels | Finished)]
-    assert first not in requests[requests.index(second) :]
 
 
 def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_somebody_waits_for(

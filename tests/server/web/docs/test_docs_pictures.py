@@ -6,8 +6,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, expect
 
-from benchmarks.docs_pictures import photograph_page
-from benchmarks.serving.page import WINDOW
+from benchmarks.docs_pictures import WINDOW, photograph_page
 from scanline.model import zoo
 from tests.support.server.running_server import serve
 

@@ -8,16 +8,14 @@ from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from tests.support.pictures import encode, noise, painted, text
+from tests.support.server.json_requests import CLEAN, GENERATIONS, LIKELIHOODS, NOISY, post
 
-URL = "/v1/images/likelihoods"
 GREYS = noise(2, 7, 5)
 COLOURS = noise(2, 3, 4, 3)
 
 
 def likelihoods(client: httpx.Client, images: np.ndarray, **fields: object) -> dict:
-    response = client.post(URL, json={"image": [text(encode(image)) for image in images], **fields})
-    assert response.status_code == 200, response.text
-    return response.json()
+    return post(client, LIKELIHOODS, image=[text(encode(image)) for image in images], **fields)
 
 
 def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transformer) -> None:
@@ -26,9 +24,9 @@ def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transfo
     assert (set(answer), answer["model"]) == ({"created", "model", "typical_bits_per_dim", "data"}, "grey")
     assert answer["typical_bits_per_dim"] is None
     unknown = {"typical": None, "tail_probability": None, "noisy": False}
-    assert {key: answer["data"][0][key] for key in unknown} == unknown
-    assert set(answer["data"][0]) == {"index", "bits_per_dim", *unknown}
-    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(alone, rel=1e-12)
+    assert answer["data"] == [
+        {"index": index, "bits_per_dim": pytest.approx(bits, rel=1e-12), **unknown} for index, bits in enumerate(alone)
+    ]
 
 
 def test_bits_of_every_byte_have_the_images_shape(
@@ -37,11 +35,15 @@ def test_bits_of_every_byte_have_the_images_shape(
     answer = likelihoods(colour_client, COLOURS, per_pixel=True)
     alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
     np.testing.assert_allclose([one["per_pixel"] for one in answer["data"]], alone, rtol=1e-12)
-    assert np.shape(likelihoods(client, GREYS[:1], per_pixel=True)["data"][0]["per_pixel"]) == (7, 5)
+    answer = likelihoods(client, GREYS, per_pixel=True)
+    assert np.shape([one["per_pixel"] for one in answer["data"]]) == (2, 7, 5)
+    files = [("image[]", ("a.png", encode(image))) for image in GREYS]
+    response = client.post(LIKELIHOODS, files=files, data={"per_pixel": "true"})
+    assert response.json()["data"] == answer["data"]
 
 
 def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -> None:
-    answer = client.post("/v1/images/generations", json={"n": 4, "seed": 1, "temperature": 0.7}).json()
+    answer = post(client, GENERATIONS, n=4, seed=1, temperature=0.7)
     again = likelihoods(client, painted(answer))
     expected, scored = ([one["bits_per_dim"] for one in each["data"]] for each in (answer, again))
     assert scored == pytest.approx(expected, rel=1e-5)
@@ -50,16 +52,8 @@ def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -
 def test_a_model_with_an_evaluation_says_how_unusual_an_image_is(
     shapes_client: httpx.Client, shapes_model: Model
 ) -> None:
-    noisy = np.full((1, 7, 5), 3, np.uint8)
-    noisy[0, 2:4] = 252
-    (one,) = likelihoods(shapes_client, noisy)["data"]
+    (one,) = likelihoods(shapes_client, NOISY[None])["data"]
     assert (one["typical"], one["noisy"]) == (False, True)
-    assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(noisy)[0])
-    (cleaned,) = likelihoods(shapes_client, noisy, clean="auto")["data"]
-    assert cleaned["bits_per_dim"] == pytest.approx(shapes_model.score(np.where(noisy > 9, 254, 0).astype(np.uint8))[0])
-
-
-def test_multipart_is_the_same_as_json(client: httpx.Client) -> None:
-    files = [("image[]", ("a.png", encode(image))) for image in GREYS]
-    response = client.post(URL, files=files, data={"per_pixel": "true"})
-    assert response.json()["data"] == likelihoods(client, GREYS, per_pixel=True)["data"]
+    assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(NOISY[None])[0])
+    (cleaned,) = likelihoods(shapes_client, NOISY[None], clean="auto")["data"]
+    assert cleaned["bits_per_dim"] == pytest.approx(shapes_model.score(CLEAN)[0])

@@ -1,0 +1,164 @@
+"""Images of codes, byte for byte.
+
+Images with a checksum together are decoded together. Codes of several files are numbered as codes of one length: the
+images that a shorter one lacks are not wanted.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scanline.model.formats.code_file import CodeFile, Codes
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.inputs import InvalidInput, check_count
+from scanline.model.sampling.messages import Event, Finished, GenerateRequest
+from scanline.model.tasks.paint import PaintTask
+
+
+@dataclass(frozen=True)
+class DecodeValues:
+    """What a user says of codes to decode, all of one model."""
+
+    files: Sequence[CodeFile]
+    images: Sequence[int]  # which of the images of all files together, from 0
+    coding: str  # of the model at hand
+    precision: str
+    digest: str = ""  # of the model that must decode them; empty: any
+    is_checked: bool = True  # else images are returned even where they are not what was encoded
+    param: str = "code"  # what the files are called in messages
+    max_images: int | None = None  # that are painted for them
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedFile:
+    """The images `indices` of one file that are decoded, from row `first` of the task on."""
+
+    file: CodeFile
+    indices: tuple[int, ...]
+    first: int
+
+    @property
+    def blocks(self) -> Iterator[range]:
+        """The rows of each checksum."""
+        size, end = self.file.block, self.first + len(self.indices)
+        return (range(start, min(start + size, end)) for start in range(self.first, end, size))
+
+    def indices_of(self, rows: range) -> tuple[int, ...]:
+        """Return the images of the file that rows of the task are."""
+        return self.indices[rows.start - self.first : rows.stop - self.first]
+
+
+class DecodeTask(PaintTask):
+    """Images that are painted from codes; more than are shown, where others have a checksum with these."""
+
+    def __init__(
+        self,
+        request: GenerateRequest,
+        model: ModelInfo,
+        files: Sequence[DecodedFile],
+        shown: dict[int, int],
+        param: str,
+    ) -> None:
+        """files: those that are checked. shown: see PaintTask.shown."""
+        super().__init__(request, model.config)
+        self.numbers, self.param = shown, param
+        self.block_of = {row: (each, rows) for each in files for rows in each.blocks for row in rows}
+        self.left = Counter(self.block_of.values())  # images of each checksum that have not ended
+        self.unchecked: list[tuple[DecodedFile, range]] = []  # checksums of which all images have ended
+
+    @property
+    def shown(self) -> dict[int, int]:
+        """See PaintTask.shown."""
+        return self.numbers
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """Nothing was drawn."""
+        return {}
+
+    @property
+    def used(self) -> dict[str, float]:
+        """Nothing else decides the images."""
+        return {}
+
+    def receive(self, event: Event) -> None:
+        """See Task.receive."""
+        super().receive(event)
+        if isinstance(event, Finished) and (block := self.block_of.get(self._row(event.index))):
+            self.left[block] -= 1
+            if not self.left[block]:
+                self.unchecked.append(block)
+
+    def work(self) -> Iterator[None]:
+        """Check the images of each checksum; InvalidInput where they are not what was encoded."""
+        while self.unchecked:
+            each, rows = self.unchecked.pop(0)
+            each.file.check(each.indices_of(rows), self.images[rows.start : rows.stop], self.param)
+            yield
+
+    @property
+    def work_bytes(self) -> int:
+        """See Task.work_bytes."""
+        return self.images.size
+
+    def decoded(self) -> np.ndarray:
+        """Return the images that are shown, uint8 [n, N], in their order."""
+        return self.images[list(self.shown)]
+
+
+def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
+    """Return the task that decodes images; InvalidInput where the model did not make the codes, an image is named
+    twice, or too many have a checksum with them."""
+    for file in values.files:
+        file.check_model(values.coding, values.precision, model.config, values.param)
+    wanted = sorted(set(values.images))
+    if len(wanted) < len(values.images):
+        raise InvalidInput("images: name each image once.", "images")
+
+    # How many images that makes with all of their checksums is known before they are listed.
+    own, end, painted = list[list[int]](), 0, 0
+    for file in values.files:
+        start, end = end, end + file.count
+        part = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
+        own.append([number - start for number in part])
+        blocks = {index // file.block for index in own[-1]}
+        painted += sum(min(file.block, file.count - block * file.block) for block in blocks)
+    if values.max_images is not None:
+        every = len(wanted) == end
+        check_count(painted, values.max_images, "code" if every else "images", "with the others of its code")
+
+    decoded, rows, start, first = list[DecodedFile](), dict[int, int](), 0, 0
+    for file, indices in zip(values.files, own, strict=True):
+        each = DecodedFile(file, file.decoded(indices), first)
+        decoded.append(each)
+        rows |= {start + index: row for row, index in enumerate(each.indices, first)}
+        start, first = start + file.count, first + len(each.indices)
+    shown = {rows[number]: number for number in values.images}
+    return DecodeTask(
+        _request(decoded, values.digest), model, decoded if values.is_checked else (), shown, values.param
+    )
+
+
+def _request(files: Sequence[DecodedFile], digest: str) -> GenerateRequest:
+    """Return the request whose images are those of the files, in order."""
+    length = max(each.file.codes.length for each in files if each.indices)
+    codes, labelled, wanted = list[bytes](), list[bool](), list[int]()
+    for each in files:
+        own, last = each.file.codes, -1
+        for index in each.indices:
+            if index // own.length != last:
+                last = index // own.length
+                codes.append(own.codes[last])
+                labelled.append(own.is_labelled(last))
+            wanted.append((len(codes) - 1) * length + index % own.length)
+    return GenerateRequest(
+        0,
+        len(codes) * length,
+        0,
+        only=tuple(wanted),
+        digest=digest,
+        codes=Codes(tuple(codes), length, tuple(labelled)),
+    )

@@ -1,0 +1,130 @@
+"""Lossless codes of images: of each by itself, or one file of all, each under its class where that is shorter."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+
+from scanline.kernels.codec.coder import PRECISION
+from scanline.model.class_names import label_of_class
+from scanline.model.formats.code_file import CodeFile, Codes, check_images_a_code, code_file
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.images.cleaning import Cleaned
+from scanline.model.sampling.encoding import Encoder
+from scanline.model.sampling.messages import Event, Scored, ScoreRequest
+from scanline.model.tasks.task import ReadTask
+
+
+@dataclass(frozen=True)
+class EncodeValues:
+    """What a user says of images to encode, besides the images."""
+
+    class_names: Sequence[str | None]  # of each image
+    coding: str  # the digest of the model and its arithmetic
+    precision: str
+    images_a_code: int | None = None  # of a file; None: as many as make about 8 KB
+    is_file: bool = True  # one of all images, else a code of each by itself
+
+
+@dataclass(frozen=True)
+class ImageCode:
+    """The code of one image."""
+
+    file: bytes
+    bits: float  # of its pixels, and of its label where it has one
+    label: int  # under which it is coded
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The codes of n images: a file of all, or one of each."""
+
+    file: CodeFile | None
+    codes: list[ImageCode]
+
+
+class EncodeTask(ReadTask):
+    """Images that are read without a class and, where they have one, under it; encoded in order as they come."""
+
+    request: ScoreRequest
+
+    def __init__(self, model: ModelInfo, values: EncodeValues, labels: Sequence[int]) -> None:
+        self.config, self.values, self.labels = model.config, values, labels
+        self.readings = [(0, label) if label else (0,) for label in labels]  # of each image, by label
+        self.count = sum(map(len, self.readings))
+        self.has_labels = any(labels)
+        self.encoder = self._encoder(values.images_a_code)  # of the file
+        self.intervals: dict[int, bytes] = {}  # by reading, as in Scored, until they are encoded
+        self.encoded = self.read = 0  # images, and their readings
+        self.codes: list[ImageCode] = []
+        self.request = ScoreRequest(0, ())
+
+    def fill(self, images: Sequence[Cleaned]) -> None:
+        """See ReadTask.fill."""
+        self.images = np.concatenate([part.images for part in images])
+        rows = [image.tobytes() for image in self.images]
+        each = [(row, label) for row, own in zip(rows, self.readings, strict=True) for label in own]
+        copies, labels = zip(*each, strict=True)
+        self.request = ScoreRequest(0, copies, labels, coded=True)
+
+    def receive(self, event: Event) -> None:
+        """See Task.receive."""
+        if isinstance(event, Scored) and event.index >= self.read:
+            self.intervals[event.index] = event.intervals
+
+    def work(self) -> Iterator[None]:
+        """Encode the images whose readings are there: half a microsecond for each byte."""
+        while self.encoded < len(self.labels):
+            readings = range(self.read, self.read + len(self.readings[self.encoded]))
+            if not all(reading in self.intervals for reading in readings):
+                return
+            self._encode([self.intervals.pop(reading) for reading in readings])
+            self.encoded, self.read = self.encoded + 1, readings.stop
+            yield
+
+    @property
+    def work_bytes(self) -> int | None:
+        """See Task.work_bytes: a piece is an image, or a code of several."""
+        return self.config.bytes if len(self.labels) == 1 and not self.values.is_file else None
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the intervals that are not encoded yet."""
+        return len(self.intervals) * self.config.bytes * 8
+
+    def result(self) -> Encoded:
+        """Return the codes of all images; of a file, the last ones are encoded now."""
+        if not self.values.is_file:
+            return Encoded(None, self.codes)
+        return Encoded(self._file(self.images, self.encoder.finish()), [])
+
+    def _encoder(self, length: int | None) -> Encoder:
+        return Encoder(1 + len(self.config.classes) if self.has_labels else 1, length)
+
+    def _encode(self, intervals: list[bytes]) -> None:
+        image, label = self.encoded, self.labels[self.encoded]
+        if self.values.is_file:
+            self.encoder.add(intervals[0], label, *intervals[1:])
+            return
+        encoder = self._encoder(1)
+        encoder.add(intervals[0], label, *intervals[1:])
+        codes = encoder.finish()
+        widths = np.frombuffer(intervals[-1 if codes.labelled else 0], np.uint32)[1::2]
+        bits = PRECISION * len(widths) - float(np.log2(widths).sum())
+        bits += log2(encoder.labels) if codes.labelled else 0.0
+        file = self._file(self.images[image : image + 1], codes).to_bytes()
+        self.codes.append(ImageCode(file, bits, label if codes.labelled else 0))
+
+    def _file(self, images: np.ndarray, codes: Codes) -> CodeFile:
+        config, values = self.config, self.values
+        shape = config.height, config.width, config.channels
+        return code_file(images, codes, shape, values.coding, values.precision, self.encoder.labels)
+
+
+def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:
+    """Return the task that encodes images; InvalidInput where a class is not known or there are too many images to a
+    code."""
+    check_images_a_code(values.images_a_code)
+    label_of = {name: label_of_class(model.config, name) for name in dict.fromkeys(values.class_names)}
+    return EncodeTask(model, values, [label_of[name] for name in values.class_names])

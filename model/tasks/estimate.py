@@ -1,0 +1,73 @@
+"""The likelihood of the known pixels of images, whatever the hidden ones show: from completions of each.
+
+The hidden bytes are painted `repeats` times at temperature 1; 2^-evidence_bits of each painting is an unbiased estimate
+of the probability of the known ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scanline.model.class_names import label_of_class
+from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.inputs import checked_particles, checked_seed
+from scanline.model.likelihood.marginal_likelihood import (
+    DEFAULT_REPEATS,
+    Estimate,
+    check_known,
+    check_repeats,
+    estimate,
+)
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.tasks.paint import PaintTask
+
+
+@dataclass(frozen=True)
+class EstimateValues:
+    """What a user says of partly known images, besides these."""
+
+    pictures: int = 1
+    repeats: int = DEFAULT_REPEATS
+    seed: int | None = None
+    class_name: str | None = None
+    particles: int | None = None
+    known_by: str = "mask"  # the parameter that says what is known
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The estimate of each image."""
+
+    estimates: tuple[Estimate, ...]
+    seed: int
+    particles: int  # of each completion, where a known byte follows a hidden one
+
+
+class EstimateTask(PaintTask):
+    """Completions of images, as many of each."""
+
+    def __init__(self, request: GenerateRequest, config: ModelConfig, known_by: str) -> None:
+        """known_by: the parameter that says what is known."""
+        super().__init__(request, config)
+        self.known_by = known_by
+
+    def fill(self, known: Sequence[bytes], masks: Sequence[bytes]) -> None:
+        """See PaintTask.fill; InvalidInput where nothing is known."""
+        check_known(masks[0].count(1), self.known_by)
+        super().fill(known, masks)
+
+    def result(self) -> Estimates:  # type: ignore[override]  # what is asked for is not the images
+        """Return the estimate of each image, from all its completions."""
+        request = self.request
+        each = self.evidence_bits.reshape(len(request.masks), -1)
+        found = tuple(estimate(bits, mask.count(1)) for bits, mask in zip(each, request.masks, strict=True))
+        return Estimates(found, request.seed, request.particles)
+
+
+def plan(model: ModelInfo, values: EstimateValues) -> EstimateTask:
+    """Return the task that estimates the likelihoods; InvalidInput where a value is out of its range."""
+    n = values.pictures * check_repeats(values.repeats)
+    label = label_of_class(model.config, values.class_name)
+    particles = checked_particles(values.particles, default=model.defaults.particles)
+    request = GenerateRequest(0, n, checked_seed(values.seed), label=label, particles=particles)
+    return EstimateTask(request, model.config, values.known_by)

@@ -1,0 +1,162 @@
+"""Tasks without a server: their requests go into the engine loop, and the loop runs until it is idle.
+
+The bytes are those that a server would return for the same request.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from scanline.model import resources
+from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFAULT
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import (
+    CannotLoad,
+    Event,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Ready,
+    Request,
+    Scored,
+    Stats,
+)
+from scanline.model.tasks.paint import PaintedImages, PaintTask
+from scanline.model.tasks.task import Task
+
+NOT_OF_A_REQUEST = Ready | CannotLoad | Stats
+Progress = Callable[[int], None]  # called with the bytes painted or read so far, known ones included
+
+
+def nothing(done: int) -> None:
+    """Report no progress."""
+
+
+def run_tasks(
+    model: Transformer,
+    tasks: Sequence[Task],
+    *,
+    threads: int | None = None,
+    precision: str = DEFAULT,
+    backend: str | None = None,
+    progress: Progress = nothing,
+) -> None:
+    """Run tasks at once until all have ended; RuntimeError where the engine fails on one."""
+    with engine_for(model, tasks, threads=threads, precision=precision, backend=backend) as engine:
+        for _ in progressing(engine, tasks, progress):
+            pass
+
+
+def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = nothing) -> Iterator[None]:
+    """Run tasks in an idle engine, and yield whenever something has come back of them; RuntimeError where it fails on
+    one."""
+    ended, length = 0, engine.length
+    for events in run(engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))):
+        for event in events:
+            if not isinstance(event, NOT_OF_A_REQUEST):
+                tasks[event.request].receive(event)
+            ended += isinstance(event, Finished | Scored)
+        for task in tasks:
+            for _ in task.work():
+                pass
+        if events:
+            yield
+        in_flight = list(engine.scheduler.assigned)
+        progress(ended * length + int(engine.scheduler.positions[in_flight].sum()))
+
+
+@contextmanager
+def engine_for(
+    model: Transformer,
+    tasks: Sequence[Task],
+    *,
+    threads: int | None = None,
+    precision: str = DEFAULT,
+    backend: str | None = None,
+) -> Iterator[Engine]:
+    """Yield an engine in this process with the slots that tasks can take at once."""
+    slots = sum(_slots(task.request) for task in tasks)
+    with loaded_engine(model, slots, threads=threads, precision=precision, backend=backend) as engine:
+        yield engine
+
+
+def paint(
+    model: Transformer,
+    count: int,
+    *,
+    seed: int,
+    temperature: float = 1.0,
+    known: np.ndarray | None = None,
+    mask: np.ndarray | None = None,
+    particles: int = 1,
+    label: int = 0,
+    guidance: float = 1.0,
+    precision: str = DEFAULT,
+    backend: str | None = None,
+    progress: Progress = nothing,
+) -> PaintedImages:
+    """Paint `count` images of the class of a label, guided where guidance is above 1; known [N] uint8 and mask [N] bool
+    (True = known) make them completions, of so many particles each."""
+    known_images = () if known is None else (known.tobytes(),)
+    masks = () if mask is None else (mask.tobytes(),)
+    request = GenerateRequest(0, count, seed, temperature, known_images, masks, label, particles, guidance)
+    return paint_request(model, request, precision=precision, backend=backend, progress=progress)
+
+
+def paint_request(
+    model: Transformer,
+    request: GenerateRequest,
+    *,
+    threads: int | None = None,
+    precision: str = DEFAULT,
+    backend: str | None = None,
+    progress: Progress = nothing,
+) -> PaintedImages:
+    """Paint all images of a request; RuntimeError where the engine fails on it."""
+    task = PaintTask(request, model.config)
+    run_tasks(model, [task], threads=threads, precision=precision, backend=backend, progress=progress)
+    return task.result()
+
+
+def paint_requests(model: Transformer, requests: Sequence[GenerateRequest]) -> list[PaintedImages]:
+    """Paint all images of several requests at once."""
+    tasks = [PaintTask(request, model.config) for request in requests]
+    run_tasks(model, tasks)
+    return [task.result() for task in tasks]
+
+
+@contextmanager
+def loaded_engine(
+    model: Transformer, slots: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
+) -> Iterator[Engine]:
+    """Yield an engine in this process with so many slots, or as many as are taken to make painting faster (on a GPU not
+    measured)."""
+    most = 128 * (threads or resources.threads()) if model.device.type == "cpu" else 4096
+    generator = Generator(model, min(slots, most), threads, precision, backend)
+    try:
+        yield Engine(generator)
+    finally:
+        generator.close()
+
+
+def run(engine: Engine, *requests: Request) -> Iterator[list[Event]]:
+    """Yield the events of each tick until the engine is idle; RuntimeError where it fails on a request."""
+    for request in requests:
+        engine.accept(request)
+    while not engine.idle:
+        events = engine.tick()
+        for event in events:
+            if isinstance(event, Failed):
+                raise RuntimeError(event.message)
+        yield events
+
+
+def _slots(request: Request) -> int:
+    """Return how many slots the images of a request can take at once: those of a code follow each other."""
+    if not isinstance(request, GenerateRequest):
+        return 1
+    return request.slots if request.codes is None else len(request.codes.codes)

@@ -1,0 +1,225 @@
+"""Painting images from nothing, and completing given ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
+
+import numpy as np
+
+from scanline.model.config import ModelConfig
+from scanline.model.defaults import SamplingParams
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.inputs import InvalidInput, checked_seed
+from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels, StateSnapshot
+from scanline.model.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class PaintValues:
+    """What a user says of images to paint; None: the model's default."""
+
+    n: int = 1  # images, or completions of each picture
+    seed: int | None = None  # None: drawn
+    class_name: str | None = None
+    prompt: str | None = None
+    temperature: float | None = None
+    guidance: float | None = None
+
+    @property
+    def images(self) -> int:
+        """The images that are painted."""
+        return self.n
+
+
+@dataclass(frozen=True)
+class CompleteValues(PaintValues):
+    """What a user says of pictures to complete, besides the pictures."""
+
+    particles: int | None = None
+    pictures: int = 1
+
+    @property
+    def images(self) -> int:
+        """The images that are painted: n of each picture."""
+        return self.n * self.pictures
+
+
+@dataclass(frozen=True)
+class PaintedImages:
+    """Finished images, in the order of their indices."""
+
+    images: np.ndarray  # [n, N] uint8
+    bits_per_dim: np.ndarray  # [n] float64
+    seed: int
+    labels: np.ndarray  # [n] int64, as in ImageSpec
+    sampling: SamplingParams
+    evidence_bits: np.ndarray | None = None  # [n] float64, of completions
+    effective_particles: np.ndarray | None = None  # [n] float64, of completions
+    known: np.ndarray | None = None  # [n, H, W] bool, of completions: the given pixels
+
+    def class_names(self, config: ModelConfig) -> tuple[str, ...]:
+        """Return the name of each image's class, but for images of none."""
+        return tuple(config.class_names[label - 1] for label in self.labels if label)
+
+
+@dataclass(frozen=True)
+class PaintedPart:
+    """What has come of the images since the last time."""
+
+    frames: list[tuple[int, int, bytes]]  # row, first byte position, bytes
+    finished: list[int]  # rows
+    snapshot: StateSnapshot | None = None  # the newest state
+    provisional: tuple[int, ...] = ()  # rows that have new bytes which may still change
+
+    def __bool__(self) -> bool:
+        return bool(self.frames or self.finished or self.snapshot or self.provisional)
+
+
+class PaintTask(Task):
+    """Images of a request in the order of its indices: by these *rows* they are known here, which are the indices
+    themselves where all images are painted.
+
+    Its buffer never exceeds its images, however slowly it is read: what was not taken yet is merged. Bytes that come
+    again are not passed on twice.
+    """
+
+    request: GenerateRequest
+
+    def __init__(self, request: GenerateRequest, config: ModelConfig) -> None:
+        self.request, self.config = request, config
+        self.count = count = len(request.indices)
+        self.row_of = None if request.only is None else {index: row for row, index in enumerate(request.only)}
+        self.images = np.zeros((count, config.bytes), np.uint8)
+        self.painted = np.zeros(count, np.int64)  # bytes that are here
+        self.provisional = np.zeros(count, np.int64)  # where bytes end that follow those and may still change
+        self.taken = np.zeros(count, np.int64)  # bytes that `take` has returned
+        self.bits_per_dim = np.full(count, np.nan)
+        self.evidence_bits = np.full(count, np.nan)  # NaN stays where an image is no completion
+        self.effective_particles = np.full(count, np.nan)
+        self.labels: dict[int, int] = {}  # that codes say of images, by row
+        self.finished: list[int] = []  # rows, not yet taken
+        self.ended = 0  # images
+        self.changing: set[int] = set()  # rows with new provisional bytes, not yet taken
+        self.snapshot: StateSnapshot | None = None  # the newest, not yet taken
+        self.snapshot_position = 0  # of image 0 in the newest snapshot
+        self.merged = 0  # frames that were merged because the one before them had not been taken
+
+    @property
+    def shown(self) -> dict[int, int]:
+        """The number that the user knows each image by, by its row, in the order of the answer."""
+        return {row: row for row in range(self.count)}
+
+    @property
+    def drawn(self) -> dict[str, int]:
+        """The fields that say which random numbers painted the images."""
+        return {"seed": self.request.seed}
+
+    @property
+    def used(self) -> dict[str, float]:
+        """The fields that say what else the images were painted with."""
+        return {"temperature": self.request.temperature, "guidance": self.request.guidance}
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of the images that have ended."""
+        return self.ended * self.config.bytes
+
+    def fill(self, known: Sequence[bytes], masks: Sequence[bytes]) -> None:
+        """Take the pictures to complete, N bytes each, and which of their bytes are known, N bytes each of 0 or 1."""
+        self.request = replace(self.request, known=tuple(known), masks=tuple(masks))
+
+    def label(self, row: int) -> int:
+        """Return the label of an image."""
+        return self.labels.get(row) or self.request.label_of(self._index(row))
+
+    def is_completion(self, row: int) -> bool:
+        """Return whether something of an image was known."""
+        return self.request.known_bytes_of(self._index(row)) > 0
+
+    def receive(self, event: Event) -> None:
+        """See Task.receive."""
+        match event:
+            case Pixels():
+                for index, first, data in event.painted:
+                    row = self._row(index)
+                    self.merged += int(first + len(data) > self.painted[row] > self.taken[row])
+                    self._write(row, first, data)
+                for index, first, data in event.provisional:
+                    self._write_provisional(self._row(index), first, data)
+            case StateSnapshot():
+                if event.position > self.snapshot_position:
+                    self.snapshot, self.snapshot_position = event, event.position
+            case Finished():
+                row = self._row(event.index)
+                self._write(row, 0, event.image)
+                self.bits_per_dim[row] = event.bits_per_dim
+                if event.evidence_bits is not None and event.effective_particles is not None:
+                    self.evidence_bits[row] = event.evidence_bits
+                    self.effective_particles[row] = event.effective_particles
+                if event.label:
+                    self.labels[row] = event.label
+                self.finished.append(row)
+                self.ended += 1
+
+    def take(self) -> PaintedPart:
+        """Return what has been painted since the last call, merged."""
+        fresh = np.flatnonzero(self.painted > self.taken)
+        frames = [
+            (int(i), int(self.taken[i]), self.images[i, self.taken[i] : self.painted[i]].tobytes()) for i in fresh
+        ]
+        self.taken[fresh] = self.painted[fresh]
+        part = PaintedPart(frames, self.finished, self.snapshot, tuple(sorted(self.changing)))
+        self.finished, self.snapshot, self.changing = [], None, set()
+        return part
+
+    def result(self) -> PaintedImages:
+        """Return the images, all of which have ended."""
+        is_completion = bool(self.request.known)
+        return PaintedImages(
+            images=self.images,
+            bits_per_dim=self.bits_per_dim,
+            seed=self.request.seed,
+            labels=np.array([self.label(row) for row in range(self.count)], np.int64),
+            sampling=SamplingParams(**{each.name: getattr(self.request, each.name) for each in fields(SamplingParams)}),
+            evidence_bits=self.evidence_bits if is_completion else None,
+            effective_particles=self.effective_particles if is_completion else None,
+            known=self.request.known_pixels(self.config),
+        )
+
+    def _index(self, row: int) -> int:
+        return row if self.request.only is None else self.request.only[row]
+
+    def _row(self, index: int) -> int:
+        return index if self.row_of is None else self.row_of[index]
+
+    def _write(self, row: int, first: int, data: bytes) -> None:
+        self.images[row, first : first + len(data)] = np.frombuffer(data, np.uint8)
+        self.painted[row] = max(self.painted[row], first + len(data))
+
+    def _write_provisional(self, row: int, first: int, data: bytes) -> None:
+        """Keep bytes that may still change, but for those whose place has final ones: an engine that paints an image
+        anew has not come so far yet."""
+        known, stop = int(self.painted[row]), first + len(data)
+        if known < stop:
+            self.images[row, max(known, first) : stop] = np.frombuffer(data, np.uint8)[max(0, known - first) :]
+            self.provisional[row] = stop
+            self.changing.add(row)
+
+
+def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
+    """Return the request that paints `values.n` images from nothing, or completes pictures, each so often; InvalidInput
+    where a class is not known, class and prompt differ, or a value is out of its range."""
+    if isinstance(values.n, bool) or not isinstance(values.n, Integral) or values.n < 1:
+        raise InvalidInput(f"n must be a whole number of at least 1, not {values.n!r}.", "n")
+    given = model.config, values.class_name, values.guidance, values.temperature
+    prompt = values.prompt or ""
+    if isinstance(values, CompleteValues):
+        sampling = model.defaults.to_complete(*given, values.particles, prompt=prompt)
+    else:
+        sampling = model.defaults.to_paint(*given, prompt=prompt)
+    return GenerateRequest(0, int(values.images), checked_seed(values.seed), **sampling.to_dict())
+
+
+def plan(model: ModelInfo, values: PaintValues) -> PaintTask:
+    """Return the task of the request of `values`; errors as of `request_of`."""
+    return PaintTask(request_of(model, values), model.config)

@@ -1,0 +1,90 @@
+"""The pictures that a client uploads, as a task takes them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from PIL import Image
+
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.images.cleaning import Clean, Cleaned, read
+from scanline.model.images.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels, size_of
+from scanline.model.inputs import InvalidInput
+from scanline.model.tasks.paint import PaintTask
+from scanline.model.tasks.task import ReadTask, Task
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.schemas import MaskFields, PictureFields
+from scanline.server.api.payload.uploads import uploads
+
+
+class UploadedPictures:
+    """Reads the uploads of a request, and collects the sizes of those that were resized to the model's."""
+
+    def __init__(self, model: ModelInfo, fields: PictureFields, resize: bool) -> None:
+        """resize: whether uploads of other sizes than the model's are read."""
+        self.model, self.fields, self.resize = model, fields, resize
+        self.sizes: dict[str, None] = {}  # in order, each once
+
+    @property
+    def resized(self) -> tuple[str, ...]:
+        """The sizes of the uploads that were resized."""
+        return tuple(self.sizes)
+
+    async def fill(self, task: Task) -> None:
+        """Read the pictures, off the event loop, and give them to the task; InvalidInput where one is wrong."""
+        size = None if self.resize else sum(map(len, uploads(self.fields)))
+        if isinstance(task, PaintTask):
+            known, masks = zip(*await offload.collect(self._partly_known(), size), strict=True)
+            task.fill(known, masks)
+        elif isinstance(task, ReadTask):
+            task.fill(await offload.collect(self._whole(), size))
+
+    def _whole(self) -> Iterator[Cleaned]:
+        """Yield each picture as it is read."""
+        config = self.model.config
+        for index, data in enumerate(self.fields.image):
+            with numbered("Picture", index, len(self.fields.image)):
+                sent = pixels(self._open(data, "image"), config)
+            yield read(sent[None], config, self.model.cleaning, self.fields.clean)
+
+    def _partly_known(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the bytes and the mask of each partly known picture, N each."""
+        fields, config = self.fields, self.model.config
+        assert isinstance(fields, MaskFields)
+        mask, mask_size = None, config.size
+        if fields.mask is not None:
+            opened = self._open(fields.mask, "mask")
+            mask, mask_size = known_by_picture(opened, config, "mask").tobytes(), size_of(opened)
+            del opened
+        elif fields.keep_rows is not None:
+            mask = known_rows(fields.keep_rows, config).tobytes()
+        for index, data in enumerate(fields.image):
+            with numbered("Picture", index, len(fields.image)):
+                known = self._known(data, mask, mask_size, fields.clean)
+            yield known
+
+    def _known(self, data: bytes, mask: bytes | None, mask_size: str, clean: Clean) -> tuple[bytes, bytes]:
+        """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
+        config = self.model.config
+        picture = self._open(data, "image")
+        if mask_size not in (size_of(picture), config.size):
+            reason = f"mask is {mask_size}; it must have the size of image, {size_of(picture)}, or of the model."
+            raise InvalidInput(reason, "mask", "wrong_size")
+        image = read(pixels(picture, config)[None], config, self.model.cleaning, clean).images
+        return image.tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
+
+    def _open(self, data: bytes, param: str) -> Image.Image:
+        picture = open_picture(data, self.model.config, param, self.resize)
+        if size_of(picture) != self.model.config.size:
+            self.sizes[size_of(picture)] = None
+        return picture
+
+
+@contextmanager
+def numbered(what: str, index: int, count: int) -> Iterator[None]:
+    """Say which of several pictures or codes an InvalidInput is about."""
+    try:
+        yield
+    except InvalidInput as error:
+        if count == 1:
+            raise
+        raise InvalidInput(f"{what} {index + 1} of {count}: {error}", error.param, error.code) from None

@@ -1,0 +1,87 @@
+"""A task of a client from its room in the queue to its end: room, pictures, slots, time and disconnect stand here.
+
+HTTP and websocket share it. EngineUnavailableError or QueueFullError where there is no room, InvalidInput where a
+picture is wrong or the engine has too few slots.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+from fastapi import Request
+from structlog.contextvars import bind_contextvars
+
+from scanline.model.inputs import InvalidInput
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.messages import Request as EngineRequest
+from scanline.model.tasks.paint import PaintTask
+from scanline.model.tasks.task import Task
+from scanline.server.api.cancellation import deadline, until_disconnect
+from scanline.server.api.payload import offload
+from scanline.server.api.payload.pictures import UploadedPictures
+from scanline.server.api.tracing import traced
+from scanline.server.engine.job import Job
+from scanline.server.engine.queue_limits import Reservation
+from scanline.server.models.registry import ModelRegistry, ServedModel
+
+
+@asynccontextmanager
+async def running(
+    models: ModelRegistry, model: ServedModel, task: Task, client: str, pictures: UploadedPictures | None = None
+) -> AsyncIterator[Job]:
+    """Yield the job of a task until it is done or the context is left."""
+    with model.engine.reserve(task.count, client) as reservation:
+        # Room is taken before any picture is decoded: two slots for each guided image, else one.
+        _reserve_slots(task.request, models, model, reservation)
+        if pictures is not None:
+            await pictures.fill(task)
+            # Only the masks tell which images have particles.
+            _reserve_slots(task.request, models, model, reservation)
+        if isinstance(task, PaintTask):
+            bind_contextvars(**task.drawn)
+        request = replace(task.request, id=next(model.engine.request_ids), client=client)
+        with traced(model.engine.run(Job(request, task), reservation)) as job:
+            yield job
+
+
+@asynccontextmanager
+async def finished(
+    http: Request,
+    models: ModelRegistry,
+    model: ServedModel,
+    task: Task,
+    client: str,
+    pictures: UploadedPictures | None = None,
+) -> AsyncIterator[None]:
+    """Run a task while the client of an HTTP request is connected, for at most the time of a request; yield once it is
+    done, with its room."""
+    async with AsyncExitStack() as stack:
+        async with deadline(models.request_timeout), until_disconnect(http):
+            job = await stack.enter_async_context(running(models, model, task, client, pictures))
+            async for _ in job.changes():
+                await do_work(task)
+        yield
+
+
+async def do_work(task: Task) -> None:
+    """Do what can be done now with the images that have ended, off the event loop."""
+    await offload.collect(task.work(), task.work_bytes)
+
+
+def _reserve_slots(request: EngineRequest, models: ModelRegistry, model: ServedModel, reservation: Reservation) -> None:
+    """Take room for the slots of a request's images that are not reserved yet; InvalidInput where the engine has too
+    few slots for an image or the request needs more than one may have, QueueFullError where there is no room now."""
+    if not isinstance(request, GenerateRequest):
+        return
+    request.check_slots(model.engine.max_slots_per_image)
+    slots = request.slots
+    if slots == reservation.images:
+        return
+    name = "guidance" if request.is_guided else "particles"
+    if slots > models.max_images:
+        each = ", two each unless it is 1," if request.is_guided else ""
+        limit = f"above the limit of {models.max_images} per request"
+        raise InvalidInput(f"{name}: {request.n} images take {slots} slots{each} {limit}.", name)
+    counted = "each guided image counted as two" if request.is_guided else "each particle counted as one"
+    reservation.extend(slots - reservation.images, counted)
+    bind_contextvars(**{name: request.guidance if request.is_guided else slots})

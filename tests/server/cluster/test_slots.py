@@ -1,0 +1,93 @@
+"""Images that take several slots on a cluster: those of one machine, in shards and room counted by slots."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from scanline.model.defaults import Defaults
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.inputs import InvalidInput
+from scanline.model.sampling.messages import GenerateRequest, Ready
+from scanline.model.tasks.offline import paint_request
+from scanline.server.cluster.folder import FolderTask, Recipe, folder_task
+from scanline.server.engine.job import Job
+from scanline.server.engine.remote.over_ray import ReplicaPool
+from scanline.server.engine.remote.status import EngineStatus
+from scanline.server.engine.worker.process import EngineOptions
+from tests.support import shapes
+from tests.support.cluster.local_replicas import LocalReplicas, local_pool
+from tests.support.engine.jobs import PaintJob
+from tests.support.server.json_requests import HOLE, IMAGE
+
+MASKED: dict[str, Any] = {"known": (IMAGE.tobytes(),), "masks": ((HOLE == 255).tobytes(),)}
+RECIPE = Recipe("guided", 40, 7, 1.0, "star", 2.5)
+OVERCOMMITTED = 80  # slots: a quarter more than two replicas have
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED)
+
+
+@pytest.mark.parametrize(
+    ("n", "fields", "slots", "shards"),
+    [(10, {"particles": 16}, 16, [1] * 10), (40, {"guidance": 2.5}, 2, [8] * 5)],
+    ids=["particles", "guided"],
+)
+def test_images_are_those_of_one_machine_and_room_and_shards_are_counted_in_slots(
+    directory: Path, n: int, fields: dict[str, Any], slots: int, shards: list[int]
+) -> None:
+    async def run() -> tuple[PaintJob, list[int]]:
+        async with local_pool(directory, directory) as (handle, pool):
+            assert (pool.slots, pool.max_slots_per_image) == (64, 32)
+            request = GenerateRequest(next(pool.request_ids), n, 7, label=3, **MASKED, **fields)
+            with pool.reserve(n) as reservation:
+                reservation.extend(n * slots - n)
+                with pool.run(PaintJob(request), reservation) as job:
+                    assert (pool.reserved_images, pool.outstanding) == (n * slots, OVERCOMMITTED)
+                    await job.wait()
+                    await asyncio.gather(*pool.sharded[job.id].shards)
+                    await asyncio.sleep(0)  # their callbacks
+            assert (pool.reserved_images, pool.outstanding, pool.queue.outstanding) == (0, 0, Counter())
+            assert {replica for _, replica in handle.sent} == set(handle.replicas)
+            return job, [len(command.indices) for command, _ in handle.sent]
+
+    job, found = asyncio.run(run())
+    law = paint_request(load_model(directory, "cpu"), GenerateRequest(0, n, 7, label=3, **MASKED, **fields))
+    np.testing.assert_array_equal(job.task.images, law.images)
+    np.testing.assert_array_equal(job.task.evidence_bits, law.evidence_bits)
+    assert found == shards
+
+
+def test_a_folder_has_the_guided_images_of_one_machine(directory: Path, tmp_path: Path) -> None:
+    missing = (1, 8, 30)
+
+    async def run() -> tuple[Job, FolderTask]:
+        async with local_pool(directory) as (_, pool):
+            task = folder_task(RECIPE, missing, pool, ModelInfo(*await pool.model()), tmp_path, lambda done: None)
+            folder = Job(replace(task.request, id=next(pool.request_ids)), task)
+            with pool.reserve(folder.slots_left) as reservation, pool.run(folder, reservation):
+                assert pool.reserved_images == 6
+                await folder.wait()
+            return folder, task
+
+    folder, task = asyncio.run(run())
+    assert (folder.images_left, len([*task.work()])) == (0, 3)
+    law = paint_request(load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5))
+    for index in missing:
+        np.testing.assert_array_equal(Image.open(tmp_path / f"{index:02}.png"), law.images[index].reshape(7, 5))
+
+
+def test_a_folder_that_replicas_of_one_slot_cannot_guide_is_refused(tmp_path: Path) -> None:
+    replicas, engine = (ReplicaPool(LocalReplicas(), 1, EngineOptions(Path("guided"))) for _ in range(2))  # type: ignore[arg-type]
+    engine.ready = Ready(parameters=1, slots=1, device="cpu", state_bytes=1, backend="none")
+    replicas.known = [EngineStatus.of(engine, shapes.GUIDED, Defaults())]
+    with pytest.raises(InvalidInput, match="a guided image needs two"):
+        folder_task(RECIPE, (0, 1), replicas, ModelInfo(shapes.GUIDED), tmp_path, lambda done: None)

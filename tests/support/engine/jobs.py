@@ -1,0 +1,27 @@
+"""Jobs of tasks, for requests of the grey test model that a test makes by hand."""
+
+from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
+from scanline.model.tasks.paint import PaintTask
+from scanline.model.tasks.score import ScoreTask
+from scanline.server.engine.job import Job
+from tests.support.tiny import GREY
+
+
+class PaintJob(Job):
+    """A job of images, which are its task's."""
+
+    task: PaintTask
+
+    def __init__(self, request: GenerateRequest, config: ModelConfig = GREY) -> None:
+        super().__init__(request, PaintTask(request, config))
+
+
+class ScoreJob(Job):
+    """A job of bits, which are its task's."""
+
+    task: ScoreTask
+
+    def __init__(self, request: ScoreRequest, config: ModelConfig = GREY) -> None:
+        super().__init__(request, ScoreTask(ModelInfo(config), len(request.images), 0))

@@ -1,0 +1,60 @@
+"""What grows by a deliberate edit alone: lines of Python, options of commands, fields of JSON.
+
+`.ci/budget.toml` has the lines that product and tests may have; a commit that raises one says why. The lists below
+`tests/frozen` have every option and field; `python -m tests.test_frozen` writes them anew.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from typer.main import get_command
+
+from scanline.server.api.payload import response_schemas, schemas
+from scanline.server.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+PARTS = {"product": ("kernels", "model", "server", "scanline", "benchmarks"), "tests": ("tests",)}
+
+
+def lines_of(folders: tuple[str, ...]) -> int:
+    """The lines of Python in folders, without what a package manager put there."""
+    files = (file for folder in folders for file in (ROOT / folder).rglob("*.py") if "node_modules" not in file.parts)
+    return sum(len(file.read_bytes().splitlines()) for file in files)
+
+
+def options() -> Iterator[str]:
+    """Each option of each command."""
+    command = get_command(app)
+    for name, each in sorted(command.commands.items()):  # type: ignore[attr-defined]
+        for parameter in each.params:
+            yield from (f"{name} {option}" for option in parameter.opts if option.startswith("--"))
+
+
+def fields() -> Iterator[str]:
+    """Each field of each request and response."""
+    for module in (schemas, response_schemas):
+        for name, schema in sorted(vars(module).items()):
+            if isinstance(schema, type) and issubclass(schema, BaseModel) and schema.__module__ == module.__name__:
+                yield from (f"{name} {field.alias or key}" for key, field in schema.model_fields.items())
+
+
+LISTS = {"options.txt": options, "fields.txt": fields}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_lines_of_python_are_within_their_budget(part: str) -> None:
+    budget = tomllib.loads((ROOT / ".ci/budget.toml").read_text())[part]
+    assert lines_of(PARTS[part]) <= budget
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_options_and_fields_are_those_of_the_list(name: str) -> None:
+    assert [*LISTS[name]()] == (ROOT / "tests/frozen" / name).read_text().splitlines()
+
+
+if __name__ == "__main__":
+    for name, found in LISTS.items():
+        (ROOT / "tests/frozen" / name).write_text("\n".join(found()) + "\n")
