@@ -1,0 +1,39 @@
+"""The property test of mixed requests over HTTP: each answer is the same as alone, also where an engine is killed.
+
+Some mixes by default, about a minute of them with `pytest -m fuzz`; tests/support/server/mixed_requests.py draws them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.mixed_requests import KINDS, Mix, serve_models
+from tests.support.server.running_server import Server
+
+# seeds of mixes; the first three have found faults that there were
+MIXES = [(9, 29, 37), pytest.param(range(40, 65), marks=pytest.mark.fuzz)]
+KILLS = [(100, 101), pytest.param(range(102, 118), marks=pytest.mark.fuzz)]
+
+
+@pytest.fixture(scope="module")
+def mixed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve_models(tmp_path_factory.mktemp("mixed")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("seeds", MIXES, ids=["few", "many"])
+def test_answers_are_the_same_whatever_else_is_asked(mixed_server: Server, seeds: Sequence[int]) -> None:
+    mixes = [Mix(seed) for seed in seeds]
+    assert {kind for mix in mixes for kind in mix.kinds} == KINDS
+    for seed, mix in zip(seeds, mixes, strict=True):
+        assert not mix.faults(mixed_server), f"of mix {seed}"
+
+
+@pytest.mark.parametrize("seeds", KILLS, ids=["few", "many"])
+def test_answers_are_the_same_where_an_engine_is_killed(mixed_server: Server, seeds: Sequence[int]) -> None:
+    with mixed_server.client() as client:
+        restarts = Metrics(client).of("engine_restarts_total")
+        for seed in seeds:
+            assert not Mix(seed).faults(mixed_server, kills=True), f"of mix {seed}"
+        assert Metrics(client).of("engine_restarts_total") == restarts + len(seeds)
