@@ -11,6 +11,7 @@ pytest.importorskip("ray")
 from benchmarks.scale import sleeping_replica
 from benchmarks.scale.arithmetic import MACHINE, NETWORK, REPLICAS, Cost, Load, predict
 from scanline.model import zoo
+from scanline.model.formats.model_dir import load_config
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.server.cluster.arguments import ClusterSettings
 from tests.support.cluster.local_replicas import LocalReplicas, pool_of
@@ -37,7 +38,9 @@ def test_sleeping_replicas_finish_a_request_in_the_shards_of_the_arithmetic(
             await replica.__init__(ClusterSettings(slots=slots, threads=1), zoo.DEFAULT)  # type: ignore[misc]
         handle = LocalReplicas(*replicas)
         async with pool_of(handle, Path(zoo.find(zoo.DEFAULT))) as pool:
-            with pool.run(PaintJob(GenerateRequest(next(pool.request_ids), 200, seed=7))) as job:
+            with pool.run(
+                PaintJob(GenerateRequest(next(pool.request_ids), 200, seed=7), load_config(zoo.find(zoo.DEFAULT)))
+            ) as job:
                 await job.wait()
         return len(handle.sent), job.images_left
 
