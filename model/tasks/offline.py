@@ -28,6 +28,7 @@ from scanline.model.sampling.messages import (
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 from scanline.model.tasks.task import Task
 
+PASS_SECONDS, PREFILL_IMAGES = 0.1, 256  # of a pass; with few images, threads wait for each other
 NOT_OF_A_REQUEST = Ready | CannotLoad | Stats
 Progress = Callable[[int], None]  # called with the bytes painted or read so far, known ones included
 
@@ -137,8 +138,11 @@ def loaded_engine(
     measured)."""
     most = 128 * (threads or resources.threads()) if model.device.type == "cpu" else 4096
     generator = Generator(model, min(slots, most), threads, precision, backend)
+    engine = Engine(generator)
+    if model.device.type == "cpu" and generator.backend.prefills_in_chunks:  # no other client waits for a pass
+        engine.prefills.longest_pass, engine.prefills.images_at_once = PASS_SECONDS, PREFILL_IMAGES
     try:
-        yield Engine(generator)
+        yield engine
     finally:
         generator.close()
 

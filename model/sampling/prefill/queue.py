@@ -109,6 +109,7 @@ class PrefillQueue:
         self.state: PrefillState | None = None
         self.passes: deque[Pass] = deque()  # that have been started and not waited for
         self.credit = 0.0  # seconds that may be spent while images are painted
+        self.longest_pass, self.images_at_once = PASS_SECONDS, generator.backend.prefill_images
         self.step_seconds, self.step_images = PASS_SECONDS / CHUNK_STEPS, 1  # of the last pass
         self.image_seconds = 0.0  # the last pass's time for each of its images
         self.pass_seconds = 0.0
@@ -201,7 +202,7 @@ class PrefillQueue:
                 self.state = self.generator.start_prefill(images, stops, labels, tolerances, inspected, coded)
             state, before = self.state, self.state.position
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
-            steps = int(PASS_SECONDS / (self.step_seconds * max(1.0, len(self.batch) / self.step_images)))
+            steps = int(self.longest_pass / (self.step_seconds * max(1.0, len(self.batch) / self.step_images)))
             steps = max(CHUNK_STEPS, steps - steps % CHUNK_STEPS)
             if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
                 steps = INSPECTED_STEPS
@@ -260,7 +261,7 @@ class PrefillQueue:
         """Take prefills in turn: as many as the backend runs at once, or, where it runs them whole, in a pass."""
         if self.alone:
             return [self.alone.popleft()]
-        most = self.generator.backend.prefill_images
+        most = self.images_at_once
         if not self.generator.backend.prefills_in_chunks and self.image_seconds:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[PrefillRequest] = []
