@@ -1,4 +1,4 @@
-import{C as e,S as t,_ as n,a as r,b as i,c as a,l as o,m as s,o as c,p as l,s as u,u as d,v as f,w as p,x as m,y as h}from"./index-BxdlPmsV.js";var g=`<div class="controls">
+import{C as e,S as t,_ as n,a as r,b as i,c as a,l as o,m as s,o as c,p as l,s as u,u as d,v as f,w as p,x as m,y as h}from"./index-BVL3yBE6.js";var g=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -345,7 +345,7 @@ LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
 # Of a guided byte: a probability below it counts as it. Far from all means logarithms differ without bound, and mixed
 # they would choose the byte.
-LEAST_PROBABILITY = 2.0**-40
+MIN_PROBABILITY = 2.0**-40
 SCALES = ("exp", "elu")
 
 
@@ -449,7 +449,7 @@ class PixelLogistics:
         for channel in range(self.channels):
             mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
             each = log_bin(every, mean.unsqueeze(-2), scale.unsqueeze(-2))  # [2, ..., 256, K]
-            logs = torch.logsumexp(weights.unsqueeze(-2) + each, dim=-1).clamp(min=math.log(LEAST_PROBABILITY))
+            logs = torch.logsumexp(weights.unsqueeze(-2) + each, dim=-1).clamp(min=math.log(MIN_PROBABILITY))
             own = (part[..., channel : channel + 1] for part in (values, known))
             draws = uniforms[..., channel : channel + 1, :]
             byte = Categorical().sample(guided(logs[0], logs[1], guidance), draws, temperature, *own)
