@@ -100,6 +100,11 @@ class DecodeTask(PaintTask):
             yield
 
     @property
+    def has_work(self) -> bool:
+        """See Task.has_work."""
+        return bool(self.unchecked)
+
+    @property
     def work_bytes(self) -> int:
         """See Task.work_bytes."""
         return self.images.size

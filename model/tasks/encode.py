@@ -75,13 +75,21 @@ class EncodeTask(ReadTask):
 
     def work(self) -> Iterator[None]:
         """Encode the images whose readings are there: half a microsecond for each byte."""
-        while self.encoded < len(self.labels):
-            readings = range(self.read, self.read + len(self.readings[self.encoded]))
-            if not all(reading in self.intervals for reading in readings):
-                return
+        while self.has_work:
+            readings = self._next_readings
             self._encode([self.intervals.pop(reading) for reading in readings])
             self.encoded, self.read = self.encoded + 1, readings.stop
             yield
+
+    @property
+    def has_work(self) -> bool:
+        """See Task.has_work."""
+        return self.encoded < len(self.labels) and all(each in self.intervals for each in self._next_readings)
+
+    @property
+    def _next_readings(self) -> range:
+        """The readings of the image that is encoded next."""
+        return range(self.read, self.read + len(self.readings[self.encoded]))
 
     @property
     def work_bytes(self) -> int | None:

@@ -29,6 +29,11 @@ class Task(ABC):
         return iter(())
 
     @property
+    def has_work(self) -> bool:
+        """Whether `work` would do something now."""
+        return False
+
+    @property
     def work_bytes(self) -> int | None:
         """The bytes that `work` goes through; None where a piece of it may take long."""
         return 0

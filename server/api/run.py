@@ -65,7 +65,8 @@ async def finished(
 
 async def do_work(task: Task) -> None:
     """Do what can be done now with the images that have ended, off the event loop."""
-    await offload.collect(task.work(), task.work_bytes)
+    if task.has_work:  # else nothing is worth a turn in the thread
+        await offload.collect(task.work(), task.work_bytes)
 
 
 def _reserve_slots(request: EngineRequest, models: ModelRegistry, model: ServedModel, reservation: Reservation) -> None:
