@@ -48,7 +48,7 @@ class Refused:
         return f"{self.file}: {self.reason}"
 
 
-class _RefusedError(ValueError):
+class RefusedError(ValueError):
     """The reason why one picture is refused."""
 
 
@@ -89,7 +89,7 @@ def load(
         name = printable(file)
         try:
             picture = _decode(source, size, grey)
-        except (_RefusedError, PixelsError, SlowError) as error:
+        except (RefusedError, PixelsError, SlowError) as error:
             refused.append(Refused(name, str(error)))
         except Exception as error:  # Pillow raises nearly anything on broken bytes; the run goes on without the file
             refused.append(Refused(name, _reason(error)))
@@ -193,16 +193,16 @@ def printable(path: Path) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
-def _bytes(source: Path | bytes) -> bytes:
-    """Return the bytes of a picture."""
+def picture_bytes(source: Path | bytes) -> bytes:
+    """Return the bytes of a picture; RefusedError for a file that no picture can be."""
     if isinstance(source, Path):
         if not source.is_file():  # a pipe would be waited for
-            raise _RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
+            raise RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
         if source.stat().st_size > LARGEST_FILE:
-            raise _RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
+            raise RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
         source = source.read_bytes()
     if not source:
-        raise _RefusedError("it is empty")
+        raise RefusedError("it is empty")
     return source
 
 
@@ -212,10 +212,10 @@ def _decode(source: Path | bytes, size: tuple[int, int] | None, grey: bool) -> n
     formats = tuple(kind for kind in Image.OPEN if kind not in NO_DECODER | CONTAINERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about metadata, and about sizes, which are checked here
-        with open_file(_bytes(source), formats) as opened:
+        with open_file(picture_bytes(source), formats) as opened:
             if opened.width * opened.height > LARGEST_PICTURE:
                 size_read = f"{opened.width} x {opened.height}"
-                raise _RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
+                raise RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
             if size is not None:
                 opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
             opened.load()

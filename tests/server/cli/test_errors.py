@@ -35,7 +35,7 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "sample --out digits.jpg",
         "write a .png or .webp sheet, a .gif film, a .npy array or a folder",
     ),
-    "standard output": ("sample --out -", "-: images are not written to standard output"),
+    "a file for a folder": ("sample --out file", "file is no folder; give a folder, or a name that ends in .png"),
     "weights that Git LFS has": ("sample --model pointer", "model.safetensors is a pointer of Git LFS"),
     "nowhere to write": ("sample --out nowhere/digits.png", "there is no directory nowhere"),
     "no picture": ("complete none.png --keep-rows 3", "none.png: No such file or directory"),
