@@ -16,7 +16,7 @@ from PIL import Image, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
-from scanline.model.datasets.files import PARTS, DataError
+from scanline.model.datasets.files import PARTS, DataError, no_picture
 from scanline.model.images.pictures import (
     PixelsError,
     SlowError,
@@ -129,15 +129,22 @@ def _sources(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Path |
 
 def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     """Return the pictures of a folder whose subfolders are its training and test pictures by their names, with paths
-    relative to those, and the subfolders' names; the pictures as they are, and none, of any other folder.
+    relative to those, and the subfolders' names; the pictures as they are, and none, of any other folder. The
+    subfolders may be in one that holds nothing else, as archives unpack.
 
     Pictures to validate on are the test pictures where there are no others; otherwise they are refused.
     """
-    tops = {file.parts[0] if len(file.parts) > 1 else "" for file in pictures.files}
+    wrapper, whole = Path(), pictures
+    while len(tops := {file.parts[0] if len(file.parts) > 1 else "" for file in pictures.files}) == 1:
+        (top,) = tops
+        if not top or top.lower() in PARTS:
+            break
+        wrapper /= top
+        pictures = replace(pictures, files=tuple(Path(*file.parts[1:]) for file in pictures.files))
     part_of = {top: PARTS.get(top.lower(), "") for top in tops}
     named = set(part_of.values())
     if "" in named or "train" not in named:
-        return pictures, ()
+        return whole, ()
     test = "test" if "test" in named else "validation"
     part = np.array([part_of[file.parts[0]] for file in pictures.files])
     kept = (part == "train") | (part == test)
@@ -148,7 +155,7 @@ def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     files = tuple(Path(*file.parts[1:]) for file, keep in zip(pictures.files, kept, strict=True) if keep)
     tested = part[kept] == test if test in named else None  # else split by content
     chosen = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=tested)
-    return chosen, tuple(sorted(top for top in tops if part_of[top] in ("train", test)))
+    return chosen, tuple(sorted(str(wrapper / top) for top in tops if part_of[top] in ("train", test)))
 
 
 def passed_over(name: str) -> bool:
@@ -200,7 +207,9 @@ def picture_bytes(source: Path | bytes) -> bytes:
             raise RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
         if source.stat().st_size > LARGEST_FILE:
             raise RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
-        source = source.read_bytes()
+        path, source = source, source.read_bytes()
+        if what := no_picture(path, source[:4]):
+            raise RefusedError(f"it is {what}")
     if not source:
         raise RefusedError("it is empty")
     return source
