@@ -41,4 +41,5 @@ def _exit_with_parent(pipe: int) -> None:
     closing.register(pipe, 0)  # no event but the closing, which is always reported
     closing.poll()
     log.info("the server process ended: this process exits")
+    logging.shutdown()
     os._exit(0)

@@ -4,12 +4,18 @@ No line contains an API key: paths are logged as the routes declare them, header
 and libraries only from INFO on, because some log headers at DEBUG.
 
 Warnings, errors and refused connections, which a client can cause as fast as it sends, are bounded by rate.
+A thread writes the lines, so that a reader who stands still stops that thread alone.
 """
 
 import logging
+import os
 import sys
+import threading
 import time
 import warnings
+from logging.handlers import QueueHandler
+from multiprocessing.util import Finalize
+from queue import SimpleQueue
 from typing import Any, Literal
 
 import structlog
@@ -20,6 +26,8 @@ Level = Literal["debug", "info", "warning", "error"]
 LINES, LINES_PER_SECOND = 100.0, 5.0  # of one kind: at once, and from then on
 TRACEBACK_LINES = 10.0  # that a traceback counts as
 MAX_KINDS = 1000
+MAX_WAITING = 10_000  # lines
+FLUSH_SECONDS = 1.0  # that the exit of a process waits for its last lines
 
 
 class RateLimit(logging.Filter):
@@ -49,6 +57,52 @@ class RateLimit(logging.Filter):
         return is_written
 
 
+class LogWriter(QueueHandler):
+    """Writes lines to standard error from a thread; drops and counts those that come while MAX_WAITING wait, and those
+    that cannot be written."""
+
+    def __init__(self) -> None:
+        # SimpleQueue, since a destructor may log while this thread is in `put`
+        super().__init__(SimpleQueue())
+        self.dropped = 0
+        threading.Thread(target=self._write, args=(sys.stderr.fileno(),), name="log-writer", daemon=True).start()
+        Finalize(None, self.flush, exitpriority=0)  # an engine's process does not run atexit
+
+    def prepare(self, record: logging.LogRecord) -> bytes:
+        """Return the line. It is formatted here, where the request that it belongs to is known."""
+        return f"{self.format(record)}\n".encode(errors="backslashreplace")
+
+    def enqueue(self, record: Any) -> None:
+        """Let the thread write what `prepare` has returned."""
+        if self.queue.qsize() < MAX_WAITING:
+            self.queue.put(record)
+        else:
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Wait until all lines so far are written, at most FLUSH_SECONDS."""
+        self.queue.put(written := threading.Event())
+        written.wait(FLUSH_SECONDS)
+
+    def _write(self, file: int) -> None:
+        """Run the thread. It uses no stream of Python, whose lock the exit of the process would wait for."""
+        while True:
+            line = self.queue.get()
+            if isinstance(line, threading.Event):
+                line.set()
+                continue
+            try:
+                while line:
+                    line = line[os.write(file, line) :]
+            except OSError:  # its reader has left, its disk is full
+                self.dropped += 1
+
+
+def dropped_lines() -> int:
+    """Return how many lines this process has not written, besides those of RateLimit."""
+    return sum(handler.dropped for handler in logging.root.handlers if isinstance(handler, LogWriter))
+
+
 def configure(form: str, level: str) -> None:
     """Let all loggers of this process write to standard error: `form` console or json, `level` debug to error."""
     shared: list[Any] = [
@@ -64,7 +118,7 @@ def configure(form: str, level: str) -> None:
     else:
         plain = structlog.dev.plain_traceback
         renderers += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
-    handler = logging.StreamHandler()
+    handler = LogWriter()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderers))
     handler.addFilter(RateLimit())
     own = logging.getLevelNamesMapping()[level.upper()]

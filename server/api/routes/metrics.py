@@ -27,6 +27,7 @@ from scanline.server.api.transport.budgets import Budgets
 from scanline.server.engine.counters import ENDS, OPERATIONS, REFUSALS
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.models.registry import ModelRegistry, ServedModel
+from scanline.server.runtime.logs import dropped_lines
 from scanline.server.runtime.loop_lag import LoopLag
 
 PREFIX = "scanline_"
@@ -116,6 +117,8 @@ def process_metrics(
             yield from _of_models(models)
             yield from _of_http(http)
             yield from _of_event_loop(lag)
+            about = "Lines of the log that were not written: its reader stands still or has left."
+            yield CounterMetricFamily(PREFIX + "log_lines_dropped", about, value=dropped_lines())
             if keys is not None:
                 yield from _of_keys(keys, models, http)
             if budgets is not None:

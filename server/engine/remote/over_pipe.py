@@ -18,6 +18,7 @@ from scanline.model.sampling.messages import Cancel, Event, Failed, Request
 from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
 from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_client import MODEL_CHANGED, STOPPED
+from scanline.server.engine.local.engine_process import SILENT_SECONDS
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.relay_job import RelayJob
@@ -206,6 +207,11 @@ class PipedEngine(RemoteEngine):
         self.ready, self.load_error, self.death = status.ready, status.load_error, status.death
         if status.has_failed:
             self.failed.set()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the engine could paint at the last status, which is not old."""
+        return super().is_ready and self.heartbeat_age <= SILENT_SECONDS
 
     @property
     def directory(self) -> Path:

@@ -139,6 +139,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         if not (reason := unrecoverable(error)):
             raise
         log.critical("%s: the engine exits and the server starts a new one (%s)", reason, error)
+        logging.shutdown()
         os._exit(UNRECOVERABLE)
 
 

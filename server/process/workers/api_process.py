@@ -77,8 +77,10 @@ class ApiProcess:
         await asyncio.to_thread(self.process.join)
         await asyncio.to_thread(self.requests.pipe.close)
         atexit.unregister(self.process.kill)
-        assert self.process.exitcode is not None
-        return self.process.exitcode
+        status = self.process.exitcode
+        assert status is not None
+        self.process.close()
+        return status
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it has not exited."""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +119,11 @@ class Server:
 
 def descendants(pid: int) -> list[int]:
     """The process ids of the children of a process, and of theirs; none where it has ended."""
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-        children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
-    except OSError:
-        return []
+    children: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):  # that thread has ended
+                children += map(int, (thread / "children").read_text().split())
     return [process for child in children for process in (child, *descendants(child))]
 
 

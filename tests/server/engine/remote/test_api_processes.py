@@ -124,6 +124,31 @@ def test_a_process_that_is_killed_loses_its_own_requests_only_and_is_started_aga
     assert "an API process ended (signal SIGKILL)" in "".join(shared_server.log)
 
 
+def test_processes_that_are_killed_leave_no_descriptors_in_the_main_one(
+    shared_server: Server, processes: list[int]
+) -> None:
+    def open_files() -> int:
+        return len(os.listdir(f"/proc/{shared_server.process.pid}/fd"))
+
+    before = open_files()
+    for _ in range(2):
+        os.kill(killed := wait_for_processes(shared_server)[0], signal.SIGKILL)
+        wait_for(lambda killed=killed: not Path(f"/proc/{killed}").exists(), "the end of the process")
+    wait_for_processes(shared_server)
+    wait_for(lambda: open_files() <= before, "as many open files as before")
+
+
+def test_a_server_whose_main_process_hangs_is_not_ready(shared_server: Server, processes: list[int]) -> None:
+    with closing(client_of(shared_server, processes[0])) as client:
+        assert client.get("/readyz").status_code == 200
+        os.kill(shared_server.process.pid, signal.SIGSTOP)
+        try:
+            wait_for(lambda: client.get("/readyz").status_code == 503, "an answer that says so")
+        finally:
+            os.kill(shared_server.process.pid, signal.SIGCONT)
+        wait_for(lambda: client.get("/readyz").status_code == 200, "the main process")
+
+
 def test_a_process_that_hangs_is_killed_and_started_again_and_a_signal_drains_both(
     grey_directory: Path, grey: Transformer
 ) -> None:
