@@ -4,17 +4,15 @@ Case does not matter, nor does how letters with accents are encoded, or how many
 """
 
 import re
-import unicodedata
-from itertools import groupby
 
 from scanline.kernels.philox_rounds import uniform_pair
+from scanline.model import config as configs
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 
 ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
 NONE = "none"  # means no class, also where the model has a default, unless a class has this name
 MOST_LISTED = 100  # names in a message
-MAX_MARKS = 30  # combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
@@ -24,7 +22,7 @@ def label_of_class(config: ModelConfig, text: str | None) -> int:
     if text is None:
         return 0
     text = str(text)  # Python's users may give 7
-    if label := _labels(config).get(plain(text)):
+    if label := config.labels.get(plain(text)):
         return label
     if plain(text) == NONE:
         return 0
@@ -39,7 +37,7 @@ def label_of_class(config: ModelConfig, text: str | None) -> int:
 def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
     """Return `label` and `drawn_classes` of a GenerateRequest for images that are painted from nothing: those of a
     class, or of "any". InvalidInput where it names no class."""
-    if config.classes and text is not None and plain(str(text)) == ANY and ANY not in _labels(config):
+    if config.classes and text is not None and plain(str(text)) == ANY and ANY not in config.labels:
         return 0, len(config.classes)
     return label_of_class(config, text), 0
 
@@ -60,7 +58,7 @@ def label_of_prompt(config: ModelConfig, text: str) -> int:
         return 0
     if not config.classes:
         raise _refused("This model knows no classes; leave prompt out or empty.")
-    labels = _labels(config)
+    labels = config.labels
     if text in labels:  # a word that no sentence could hold on its own, such as "+"
         return labels[text]
     present = [word for word in labels if word in text]  # quick, where a model has thousands of words
@@ -81,16 +79,10 @@ def _refused(message: str) -> InvalidInput:
 
 def plain(text: str, param: str = "class") -> str:
     """Return a text as words are compared; InvalidInput that names `param` for too many combining marks in a row."""
-    marks = {each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])}
-    runs = groupby(text, marks.__contains__) if marks else ()
-    if any(is_mark and sum(1 for _ in run) > MAX_MARKS for is_mark, run in runs):
-        raise InvalidInput(f"{param} has more than {MAX_MARKS} combining marks in a row.", param)
-    return " ".join(unicodedata.normalize("NFC", text).lower().split())
-
-
-def _labels(config: ModelConfig) -> dict[str, int]:
-    """Return the label of each word of each class."""
-    return {plain(word): label for label, words in enumerate(config.classes, 1) for word in words}
+    try:
+        return configs.plain(text)
+    except ValueError as error:
+        raise InvalidInput(f"{param} has {error}.", param) from None
 
 
 def _names(config: ModelConfig) -> str:

@@ -5,7 +5,10 @@ width, K mixture components. A byte is one channel of one pixel, in raster order
 random numbers and bits are counted in bytes, whatever a step is.
 """
 
+import unicodedata
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from itertools import groupby
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from scanline.kernels import BEYOND, LARGEST_IMAGE, MAX_DEPTH, MAX_WIDTH
@@ -17,6 +20,8 @@ STORED = {"causal_conv": "neighbours"}  # the names of fields in config.json, wh
 READS = {"byte": "byte", "pixel": "window"}  # what a step reads, which config.json says besides
 MAX_WAVES = 16  # beyond 8, a byte's waves repeat
 MAX_CLASSES = 1000
+MAX_WORDS, MAX_WORD = 32, 256  # of a class, and characters
+MAX_MARKS = 30  # combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,11 @@ class ModelConfig:
         """(H, W) for grey, (H, W, 3) for colour: the shape of arrays in the API."""
         return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
 
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """The label of each word of each class, as `plain` writes it."""
+        return {plain(word): label for label, words in enumerate(self.classes, 1) for word in words}
+
     @property
     def class_names(self) -> tuple[str, ...]:
         """The name of each class: the first of its words."""
@@ -214,6 +224,15 @@ def stored_name(field: str) -> str:
     return STORED.get(field, field)
 
 
+def plain(text: str) -> str:
+    """Return a text as words are compared; ValueError for too many combining marks in a row."""
+    marks = {each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])}
+    runs = groupby(text, marks.__contains__) if marks else ()
+    if any(is_mark and sum(1 for _ in run) > MAX_MARKS for is_mark, run in runs):
+        raise ValueError(f"more than {MAX_MARKS} combining marks in a row")
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+
+
 def _as_tuples(value: Any) -> Any:
     """Return a JSON value with tuples in place of its lists, at any depth."""
     return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
@@ -225,9 +244,12 @@ def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
         raise ValueError(f"a model has at most {MAX_CLASSES:,} classes, not {len(classes):,}")
     known: set[str] = set()
     for words in classes:
-        if not words:
-            raise ValueError("each class needs at least one word, its name")
+        if not 1 <= len(words) <= MAX_WORDS:
+            raise ValueError(f"each class needs from 1 to {MAX_WORDS} words, its name first, not {len(words):,}")
         for word in words:
+            if len(word) > MAX_WORD or not word.isprintable():
+                raise ValueError(f"a class has words of at most {MAX_WORD} printable characters, not {word[:99]!r}")
+            plain(word)
             if not word or word != word.strip().lower():
                 raise ValueError(f"the words of classes are lower case, without spaces at their ends, not {word!r}")
             if word in known:

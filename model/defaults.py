@@ -54,6 +54,8 @@ class Defaults:
         for name in ("guidance", "temperature"):
             if isinstance(value := values.get(name, 1), bool) or not isinstance(value, int | float):
                 raise ValueError(f"{name} must be a number, not {value!r}")
+        if not isinstance(values.get("class_name", ""), str | None) or values.get("particles", 1) is None:
+            raise ValueError("class must be a name or null, and particles a whole number")
         found = cls(**values)
         check_guidance(found.guidance, True, config)
         found.to_paint(config)

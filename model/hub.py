@@ -20,6 +20,7 @@ from scanline.model.formats.model_dir import (
     EVALUATION,
     GENERATION,
     INDEX,
+    MAX_SMALL_BYTES,
     WEIGHTS,
     ModelDirectoryError,
     load_config,
@@ -32,7 +33,6 @@ NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\S+))?", re.ASCII)
 SAFETENSORS = re.compile(r"[\w.-]+\.safetensors", re.ASCII)
 SMALL = (CONFIG, EVALUATION, GENERATION, INDEX, CARD)
 SHARDS = "model-*-of-*.safetensors"
-MAX_SMALL_BYTES = 10_000_000  # of these together
 MAX_WEIGHT_BYTES = 2_000_000_000
 PICTURE = re.compile(r"!\[[^]]*]\(([\w.-]+)\)", re.ASCII)  # that a card shows, a file beside it
 LOG_IN = "log in by `hf auth login` or set HF_TOKEN"

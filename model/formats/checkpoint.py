@@ -17,7 +17,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from scanline.model.atomic import write_atomically
-from scanline.model.formats.model_dir import CONFIG, INDEX, WEIGHTS, ModelDirectoryError, load_config, weight_files
+from scanline.model.formats.model_dir import (
+    CONFIG,
+    INDEX,
+    WEIGHTS,
+    ModelDirectoryError,
+    check_file,
+    load_config,
+    reading,
+    weight_files,
+)
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import one_torch_thread
 
@@ -74,7 +83,8 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
         expected = Transformer(config).state_dict()
     tensors: dict[str, torch.Tensor] = {}
     for file in weight_files(directory):
-        _read_tensors(directory / file, expected, tensors)
+        with reading(directory / file):
+            _read_tensors(directory / file, expected, tensors)
     if missing := sorted(set(expected) - set(tensors)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
     model = Transformer(config)
@@ -103,6 +113,7 @@ def _write_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
 
 def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]) -> None:
     """Add the tensors of one file to `tensors`, each checked against `expected`."""
+    check_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118 (a safe_open handle is not a mapping)

@@ -32,7 +32,8 @@ SUFFIX = ".scan"
 ALONE = 32  # images of a block, where each has its own code
 PIXELS_A_BYTE = 1 << 18  # bytes of pixels to a byte of a code at most; of the highest probability they cost 5.7 bits
 MOST_IMAGES = 1 << 22  # of a file; each takes some memory where all are decoded
-MOST_A_CODE = 1 << 16
+MOST_AT_ONCE = 100_000  # images that are decoded where their numbers are not given: a small file may hold millions
+MOST_A_CODE = 1 << 12  # which are decoded one after the other, before their checksum
 CODE_BYTES = 8192  # of a code by default, about
 FIRST_BITS = 5  # of the lengths of codes: those whose values are not equally likely
 MOST_SHIFT = 24  # the bits after them: a code is shorter than 2^29 bytes
@@ -41,7 +42,7 @@ DIGEST_BYTES = 16
 
 
 def check_images_a_code(number: int | None) -> None:
-    """Raise InvalidInput unless it is None or from 1 to 65,536."""
+    """Raise InvalidInput unless it is None or from 1 to MOST_A_CODE."""
     if number is not None and (not isinstance(number, Integral) or not 1 <= number <= MOST_A_CODE):
         reason = f"images_a_code must be a whole number from 1 to {MOST_A_CODE:,}, not {number!r}."
         raise InvalidInput(reason, "images_a_code")

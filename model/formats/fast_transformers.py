@@ -4,15 +4,16 @@ Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, va
 post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), floored at e^-7.
 """
 
-import pickle
 import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile, is_zipfile
 
 import torch
 
 from scanline.model.config import ModelConfig
+from scanline.model.formats.model_dir import check_file
 from scanline.model.named_files import write_output
 from scanline.model.network.embedding import waves
 from scanline.model.network.transformer import Transformer
@@ -37,6 +38,7 @@ PARTS = {
     "norm1": "attention_norm",
     "norm2": "feed_forward_norm",
 }
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PROJECTIONS = ("query", "key", "value")
 
 State = dict[str, torch.Tensor]
@@ -48,12 +50,25 @@ class ForeignCheckpointError(ValueError):
 
 def read_checkpoint(path: Path) -> State:
     """Return the tensors of a checkpoint, float32."""
+    if not path.exists():
+        raise ForeignCheckpointError(f"{path} is missing")
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise ForeignCheckpointError(f"{path} is missing") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError):
+        return _checked_tensors(path)
+    except ForeignCheckpointError:
+        raise
+    except Exception:  # a stranger's file, in which torch may find anything
         raise ForeignCheckpointError(f"{path} is not a torch checkpoint of plain tensors") from None
+
+
+def _checked_tensors(path: Path) -> State:
+    """Return what is in the file, of which nothing is computed before the file's size bounds it."""
+    check_file(path)
+    size = path.stat().st_size
+    if is_zipfile(path):
+        with ZipFile(path) as archive:
+            if sum(part.file_size for part in archive.infolist()) > size:  # torch compresses nothing
+                raise ForeignCheckpointError(f"{path} is compressed, which torch's checkpoints are not")
+    held = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(held, dict) or "model_state" not in held:
         content = f"keys {_some(held)}" if isinstance(held, dict) else f"a {type(held).__name__}"
         raise ForeignCheckpointError(f"{path} holds {content}, not a checkpoint with 'model_state'")
@@ -63,9 +78,24 @@ def read_checkpoint(path: Path) -> State:
         for name, tensor in state.items()
     ):
         raise ForeignCheckpointError(f"{path}: 'model_state' is not a dict of float tensors")
+    if odd := [name for name, tensor in state.items() if not _is_plain(tensor)]:
+        raise ForeignCheckpointError(f"{path}: tensor {odd[0]!r} is not stored whole, as numbers of 16 to 64 bits")
+    if sum(tensor.nbytes for tensor in state.values()) > size:
+        raise ForeignCheckpointError(f"{path}: its tensors are larger than the file")
     if broken := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
         raise ForeignCheckpointError(f"{path}: tensor {broken[0]!r} holds NaN or infinite values")
     return {name: tensor.float() for name, tensor in state.items()}
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether each number of a tensor has bytes of its own in the storage."""
+    return (
+        tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+        and tensor.dtype in DTYPES
+        and tensor.is_contiguous()
+        and tensor.nbytes <= tensor.untyped_storage().nbytes()
+    )
 
 
 def from_state(
@@ -78,13 +108,13 @@ def from_state(
     where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same numbers.
     """
     config = _config(state, histogram, heads, scale)
-    model = Transformer(config).eval().requires_grad_(False)
+    with torch.device("meta"):  # shapes only: no memory is taken before the tensors have them
+        expected = Transformer(config).state_dict()
     left = dict(state)
     places = _take(left, "pos_embedding.pe", (1, config.bytes - 1, config.model_width // 2))
     if (places[0] - waves(config.bytes - 1, config.model_width // 2)).abs().max() > 1e-3:
         raise ForeignCheckpointError("tensor 'pos_embedding.pe' is not the sine and cosine table of their code")
     converted = {"embedding.value": _take(left, "value_embedding.weight", (256, config.model_width // 2))}
-    expected = model.state_dict()
     for theirs, ours in _names(config.layers).items():
         converted[ours] = _take(left, theirs, tuple(expected[ours].shape))
     for layer in range(config.layers):
@@ -96,6 +126,7 @@ def from_state(
             converted[ours] = torch.cat([_take(left, *pair) for pair in zip(names, shapes, strict=True)])
     if left:
         raise ForeignCheckpointError(f"unexpected tensor {min(left)!r}")
+    model = Transformer(config).eval().requires_grad_(False)
     model.load_state_dict(converted)
     return model
 

@@ -3,8 +3,11 @@
 This module imports no torch, which would be most of the memory of a process that only lists models.
 """
 
+import errno
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -24,11 +27,18 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 EVALUATION = "evaluation.json"
 GENERATION = "generation_config.json"
+MAX_SMALL_BYTES = 10_000_000  # of each of these but the weights
+MAX_MESSAGE = 1000  # characters
+FILE_NAME = re.compile(r"\w[\w.-]{0,254}", re.ASCII)
 MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
 
 
 class ModelDirectoryError(ValueError):
-    """A model directory that is wrong; the message is one sentence for the user."""
+    """A model directory that is wrong; the message is one sentence for the user, short and printable whatever the
+    files hold."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(char if char.isprintable() else "?" for char in message[:MAX_MESSAGE]))
 
 
 @dataclass(frozen=True)
@@ -56,12 +66,8 @@ def read_info(directory: Path) -> ModelInfo:
 
 def load_config(directory: Path) -> ModelConfig:
     """Return the configuration of a model directory; ModelDirectoryError where it is wrong."""
-    try:
+    with reading(directory / CONFIG):
         return ModelConfig.from_dict(_unfinished(directory) or _read_object(directory, CONFIG))
-    except ValueError as error:
-        if isinstance(error, ModelDirectoryError):
-            raise
-        raise ModelDirectoryError(f"{directory / CONFIG}: {error}") from None
 
 
 def model_name(directory: Path) -> str:
@@ -75,13 +81,8 @@ def model_name(directory: Path) -> str:
 
 def tested_bits_per_dim(directory: Path) -> float | None:
     """Return the test bits/dim that `scanline evaluate --save` measured; None where it has not been run."""
-    evaluation = read_evaluation(directory)
-    if not evaluation:
-        return None
-    value = evaluation.get("bits_per_dim")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise ModelDirectoryError(f"{directory / EVALUATION}: bits_per_dim must be a number, not {value!r}")
-    return float(value)
+    value = read_evaluation(directory).get("bits_per_dim")
+    return None if value is None else float(value)
 
 
 def read_typicality(directory: Path) -> Typicality | None:
@@ -98,26 +99,30 @@ def read_defaults(directory: Path, config: ModelConfig) -> Defaults:
     """Return what images are painted with where a request does not say; ModelDirectoryError where a field is wrong."""
     if not (directory / GENERATION).exists():
         return Defaults()
-    try:
+    with reading(directory / GENERATION):
         return Defaults.from_dict(_read_object(directory, GENERATION), config)
-    except ValueError as error:
-        if isinstance(error, ModelDirectoryError):
-            raise
-        raise ModelDirectoryError(f"{directory / GENERATION}: {error}") from None
 
 
 def _evaluated(directory: Path, key: str, read: Callable[[Any], Part]) -> Part | None:
     """Return a part of evaluation.json; ModelDirectoryError where it is wrong."""
     value = read_evaluation(directory).get(key)
-    try:
+    with reading(directory / EVALUATION):
         return None if value is None else read(value)
-    except ValueError as error:
-        raise ModelDirectoryError(f"{directory / EVALUATION}: {error}") from None
 
 
 def read_evaluation(directory: Path) -> dict[str, Any]:
-    """Return evaluation.json; {} where `scanline evaluate --save` has not been run."""
-    return _read_object(directory, EVALUATION) if (directory / EVALUATION).exists() else {}
+    """Return evaluation.json; {} where `scanline evaluate --save` has not been run, ModelDirectoryError where it is
+    wrong."""
+    if not (directory / EVALUATION).exists():
+        return {}
+    with reading(directory / EVALUATION):
+        found = _read_object(directory, EVALUATION)
+        bits = found.get("bits_per_dim", 0.0)
+        if isinstance(bits, bool) or not isinstance(bits, int | float) or not isfinite(bits):
+            raise ValueError(f"bits_per_dim must be a number, not {bits!r}")
+        if not isinstance(found.get("precisions", {}), dict):
+            raise ValueError("precisions must be an object")
+    return found
 
 
 def write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
@@ -140,12 +145,13 @@ def weight_files(directory: Path) -> list[str]:
     """Return the names of the files of weights; ModelDirectoryError where the index is wrong."""
     if not (directory / INDEX).exists():
         return [WEIGHTS]
-    places = _read_object(directory, INDEX).get("weight_map")
-    if not isinstance(places, dict) or not places:
-        raise ModelDirectoryError(f"{directory / INDEX}: it has no weight_map")
-    files = sorted({str(file) for file in places.values()})
-    if outside := [file for file in files if Path(file).name != file]:
-        raise ModelDirectoryError(f"{directory / INDEX}: {outside[0]!r} is not a file name in this directory")
+    with reading(directory / INDEX):
+        places = _read_object(directory, INDEX).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise ValueError("it has no weight_map")
+        files = sorted({str(file) for file in places.values()})
+        if outside := [file for file in files if not FILE_NAME.fullmatch(file)]:
+            raise ValueError(f"{outside[0]!r} is not a file name in this directory")
     return files
 
 
@@ -161,7 +167,7 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
     if not directory.is_dir():
         raise ModelDirectoryError(f"{directory} is not a model directory: no such directory")
     try:
-        data = json.loads((directory / name).read_text())
+        data = json.loads(read_small(directory / name))
     except FileNotFoundError:
         raise ModelDirectoryError(f"{directory} is not a model directory: {name} is missing") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -169,3 +175,32 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ModelDirectoryError(f"{directory / name} must hold a JSON object")
     return data
+
+
+def read_small(path: Path) -> bytes:
+    """Return the content of a file; OSError where it is none or has more than MAX_SMALL_BYTES."""
+    check_file(path)
+    with path.open("rb") as file:
+        data = file.read(MAX_SMALL_BYTES + 1)
+    if len(data) > MAX_SMALL_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MAX_SMALL_BYTES:,} bytes", str(path))
+    return data
+
+
+def check_file(path: Path) -> None:
+    """Raise OSError where something is there that is neither a file nor a link to one: a pipe would wait for somebody
+    to write, and a device may have no end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise ModelDirectoryError in place of any exception: strangers write these files, and a number may be too large
+    for a float, a value of any type, a list nested too deep."""
+    try:
+        yield
+    except ModelDirectoryError:
+        raise
+    except Exception as error:
+        raise ModelDirectoryError(f"{path}: {error or type(error).__name__}") from None

@@ -48,7 +48,8 @@ class Cleaning:
     @classmethod
     def from_dict(cls, data: Any) -> "Cleaning":
         """Return what `to_dict` made; ValueError where it is something else."""
-        if not isinstance(data, dict) or set(data) != {"ground", "stroke"} or not {*data.values()} <= {*range(256)}:
+        is_right = isinstance(data, dict) and set(data) == {"ground", "stroke"}
+        if not is_right or any(type(value) is not int or not 0 <= value <= 255 for value in data.values()):
             raise ValueError("clean must hold ground and stroke, as scanline evaluate --save writes them")
         return cls(**data)
 

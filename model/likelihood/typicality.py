@@ -14,6 +14,7 @@ TYPICAL = 0.01  # least tail probability of a typical picture
 NEAR_END = 4  # of a byte that is no grey
 _LOWER = (0.0, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 LEVELS = np.array([*_LOWER, *(1 - level for level in reversed(_LOWER[:-1]))])
+MOST_IMAGES = 2**53  # that a float counts
 TAILS = 4  # two figures, each too low or too high
 
 
@@ -36,13 +37,17 @@ class Typicality:
     def from_dict(cls, data: Any) -> "Typicality":
         """Return what `to_dict` made; ValueError where it is something else."""
         try:
-            found = cls(data["images"], float(data["noisy"]), tuple(data["bits_per_dim"]), tuple(data["bits_per_grey"]))
-            quantiles = np.array([found.bits_per_dim, found.bits_per_grey], np.float64)
+            images, noisy = data["images"], data["noisy"]
+            quantiles = np.array([data["bits_per_dim"], data["bits_per_grey"]])
+            is_right = type(images) is int and 0 < images < MOST_IMAGES and 0 <= noisy <= 1
         except (KeyError, TypeError, ValueError):
-            quantiles = np.empty(0)
-        if quantiles.shape != (2, len(LEVELS)) or not (np.diff(quantiles) >= 0).all() or type(found.images) is not int:
+            is_right = False
+        # numbers beyond 64 bits would be an array of objects
+        is_right = is_right and quantiles.shape == (2, len(LEVELS)) and quantiles.dtype.kind in "if"
+        if not is_right or not np.isfinite(quantiles).all() or not (np.diff(quantiles) >= 0).all():
             raise ValueError("typical must hold images and quantiles, as scanline evaluate --save writes them")
-        return found
+        dims, greys = quantiles.astype(np.float64).tolist()
+        return cls(images, float(noisy), tuple(dims), tuple(greys))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what evaluation.json holds under "typical"."""

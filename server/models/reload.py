@@ -12,7 +12,6 @@ from typing import Protocol
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.models.registry import ModelRegistry, ServedModel, served_model
 
-NOT_LOADABLE = (ValueError, OSError, RuntimeError)  # wrong files; no room on the disk, for a process or a thread
 RETIRE_SECONDS = 2.0  # in which requests begin that were given the old engine before the new one was ready
 NEEDED_SECONDS = 0.25  # between two looks at whether other processes need an engine
 
@@ -102,13 +101,13 @@ class ModelReloader:
         directory = str(old.options.directory)
         try:
             new = await asyncio.to_thread(EngineClient, old.options)
-        except NOT_LOADABLE as error:
+        except Exception as error:  # wrong files; no room on the disk, for a process or a thread
             raise self._not_loadable(name, str(error).replace(directory, name)) from None
         new.take_over(old)
         try:
             served = await asyncio.to_thread(served_model, new)
             new.start()
-        except NOT_LOADABLE as error:
+        except Exception as error:
             new.copy.remove()
             raise self._not_loadable(name, str(error).replace(str(new.directory), name)) from None
         try:

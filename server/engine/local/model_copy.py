@@ -19,7 +19,9 @@ from scanline.model.formats.model_dir import (
     GENERATION,
     INDEX,
     ModelDirectoryError,
+    check_file,
     load_config,
+    read_small,
     weight_files,
 )
 
@@ -42,6 +44,7 @@ class ModelCopy:
             self.directory.mkdir()
             for name in SMALL_FILES:
                 with suppress(FileNotFoundError, NotADirectoryError):
+                    check_file(source / name)
                     shutil.copy2(source / name, self.directory / name)
         except OSError as error:
             raise ValueError(f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}") from None
@@ -53,7 +56,9 @@ def copy_weights(source: Path, target: Path) -> None:
     place = tempfile.gettempdir()  # `target` would be shown as the directory of the model itself
     for name in weight_files(target):
         try:
-            # Not shutil.copy2, which refuses a pipe.
+            if (source / name).is_char_device() or (source / name).is_block_device():
+                raise ModelDirectoryError(f"{source / name} is a device")
+            # Not shutil.copy2, which refuses a pipe: what comes late is bounded by the time to load.
             with (source / name).open("rb") as read, (target / name).open("wb") as written:
                 shutil.copyfileobj(read, written, CHUNK_BYTES)
         except FileNotFoundError:
@@ -67,7 +72,7 @@ def copy_weights(source: Path, target: Path) -> None:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_small(path)
     except FileNotFoundError:
         return None
 

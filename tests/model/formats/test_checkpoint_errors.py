@@ -97,9 +97,9 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         "'../other/model.safetensors' is not a file name in this directory",
     ),
     "absolute path": (index({"weight_map": {"head.bias": "/etc/passwd"}}), "'/etc/passwd' is not a file name"),
-    "parent for a file": (index({"weight_map": {"head.bias": ".."}}), ".. is not a readable safetensors file"),
-    "no name for a file": (index({"weight_map": {"head.bias": ""}}), "is not a readable safetensors file"),
-    "null in a name": (index({"weight_map": {"head.bias": "a\0b"}}), "is missing"),
+    "parent for a file": (index({"weight_map": {"head.bias": ".."}}), "'..' is not a file name in this directory"),
+    "no name for a file": (index({"weight_map": {"head.bias": ""}}), "'' is not a file name in this directory"),
+    "null in a name": (index({"weight_map": {"head.bias": "a\0b"}}), r"'a\x00b' is not a file name"),
     "number for a file": (index({"weight_map": {"head.bias": 7}}), "7 is missing"),
 }
 

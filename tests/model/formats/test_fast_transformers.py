@@ -1,7 +1,9 @@
 """Checkpoints of the authors' published code: the same bits for every byte, a strict reading, an exact way back."""
 
 import math
+import os
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 import torch
@@ -183,6 +185,9 @@ def test_heads_of_another_width_must_be_given() -> None:
         from_state(state, heads=5)
 
 
+HALF, LARGE = torch.zeros(1, dtype=torch.float16), torch.zeros(10_000)
+
+
 @pytest.mark.parametrize(
     ("held", "sentence"),
     [
@@ -191,6 +196,12 @@ def test_heads_of_another_width_must_be_given() -> None:
         (torch.zeros(3), "holds a Tensor, not a checkpoint"),
         ({"model_state": {"a": 1}}, "'model_state' is not a dict of float tensors"),
         ({"model_state": {"a": torch.tensor([math.nan])}}, "tensor 'a' holds NaN or infinite values"),
+        ({"model_state": {"a": torch.as_strided(HALF, (1 << 31,), (0,))}}, "tensor 'a' is not stored whole"),
+        ({"model_state": {"a": torch.zeros(2, 3).T}}, "tensor 'a' is not stored whole"),
+        ({"model_state": {"a": torch.zeros(3, device="meta")}}, "tensor 'a' is not stored whole"),
+        ({"model_state": {"a": torch.zeros(3).to_sparse()}}, "tensor 'a' is not stored whole"),
+        ({"model_state": {"a": torch.zeros(3).to(torch.float8_e5m2)}}, "tensor 'a' is not stored whole"),
+        ({"model_state": {str(number): LARGE for number in range(99)}}, "its tensors are larger than the file"),
         ({"model_state": torch.nn.Linear(1, 1)}, "is not a torch checkpoint of plain tensors"),  # code, never run
     ],
 )
@@ -202,3 +213,20 @@ def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) ->
         torch.save(held, file)
     with pytest.raises(ForeignCheckpointError, match=sentence):
         read_checkpoint(file)
+
+
+def test_what_is_compressed_or_no_file_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:
+    stored, packed = tmp_path / "stored.pth", tmp_path / "packed.pth"
+    torch.save({"model_state": {"a": LARGE}}, stored)
+    with ZipFile(stored) as plain, ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        for part in plain.infolist():
+            archive.writestr(part.filename, plain.read(part))
+    with pytest.raises(ForeignCheckpointError, match="is compressed"):
+        read_checkpoint(packed)
+    os.mkfifo(tmp_path / "pipe.pth")
+    for path in (tmp_path, tmp_path / "pipe.pth", Path("/dev/zero")):
+        with pytest.raises(ForeignCheckpointError, match="is not a torch checkpoint"):
+            read_checkpoint(path)
+    wide = written() | {f"transformer.layers.{layer}.linear1.weight": torch.zeros(65_536, 1) for layer in range(64)}
+    with pytest.raises(ForeignCheckpointError, match="has shape"):  # of 32 GB otherwise
+        from_state(wide, heads=4)

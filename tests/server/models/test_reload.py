@@ -145,16 +145,18 @@ def test_a_model_of_another_size_is_served_after_a_reload(served: Reloadable, cl
 def test_files_that_cannot_be_loaded_leave_the_old_model_served(served: Reloadable, client: httpx.Client) -> None:
     before = client.get("/v1/models/changing").json()
     served.wait_for_one_engine()
-    for name in ("model.safetensors", "config.json"):
-        (served.directory / name).write_bytes(b"no model")
+    too_large = b'{"bits_per_dim": 1' + 400 * b"0" + b"}"  # for a float
+    for name, content in (("evaluation.json", too_large), ("model.safetensors", b""), ("config.json", b"no model")):
+        (served.directory / name).write_bytes(content)
         response = served.reload(client)
         assert_error(response, 409, "model_not_loadable")
         assert str(served.directory) not in response.text
+    (served.directory / "evaluation.json").unlink()
     assert client.get("/v1/models/changing").json() == before
     assert client.get("/readyz").status_code == 200
     assert_paints(client, served.model)
     assert len(served.server.engines()) == 1
-    assert len([line for line in served.server.log if "reload of the model changing failed" in line]) == 2
+    assert len([line for line in served.server.log if "reload of the model changing failed" in line]) == 3
 
 
 def test_a_crash_after_a_reload_restarts_the_reloaded_model(served: Reloadable, client: httpx.Client) -> None:

@@ -1,0 +1,155 @@
+"""A model directory of a stranger: whatever its files hold, it is read, or refused in one printable sentence."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import (
+    CONFIG,
+    EVALUATION,
+    GENERATION,
+    INDEX,
+    MAX_MESSAGE,
+    MAX_SMALL_BYTES,
+    WEIGHTS,
+    ModelDirectoryError,
+    ModelInfo,
+    read_info,
+    weight_files,
+)
+from tests.support import shapes
+
+NAMES = (CONFIG, EVALUATION, GENERATION, INDEX)
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=9),
+    st.sampled_from((10**400, -(10**400), 1e308, 2**63, "\x1b]0;a\x07", "a\nb", "\ud800", "x" * 100_000, [], {}, [[]])),
+    st.recursive(st.none(), st.lists, max_leaves=9),
+    st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with each of the files."""
+    directory = shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "strange", shapes.GUIDED))
+    (directory / GENERATION).write_text('{"class": "star", "guidance": 1.5, "temperature": 0.9, "particles": 1}')
+    (directory / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"head.bias": WEIGHTS}}))
+    return directory
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each object or list in a JSON value, with each of its keys, or indices."""
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from places(value[key])
+
+
+def assert_read_or_refused(directory: Path) -> None:
+    __tracebackhide__ = True
+    with printable_refusal():
+        info, files = read_info(directory), weight_files(directory)
+        assert_can_be_sent(info, files)
+
+
+@contextmanager
+def printable_refusal() -> Iterator[None]:
+    """Assert that what is raised within, if anything, is a short printable ModelDirectoryError."""
+    try:
+        yield
+    except ModelDirectoryError as error:
+        said = str(error)
+    else:
+        said = ""
+    assert said.isprintable()
+    assert len(said) <= MAX_MESSAGE
+
+
+def assert_can_be_sent(info: ModelInfo, files: list[str]) -> None:
+    said = [info.config.to_dict(), info.defaults.to_dict(), info.bits_per_dim, files]
+    said += [info.typicality.to_dict(), info.typicality.range] if info.typicality else []
+    said += [info.cleaning.to_dict()] if info.cleaning else []
+    json.dumps(said, allow_nan=False).encode()
+
+
+@given(st.sampled_from(NAMES), st.integers(0), ODD, st.booleans())
+@settings(max_examples=300)
+def test_any_value_of_any_type_at_any_place(directory: Path, name: str, at: int, value: Any, is_left_out: bool) -> None:
+    path = directory / name
+    before = path.read_bytes()
+    document = [json.loads(before)]
+    found = list(places(document))
+    holder, key = found[at % len(found)]
+    if is_left_out and isinstance(holder, dict):
+        del holder[key]
+    else:
+        holder[key] = value
+    try:
+        path.write_text(json.dumps(document[0]))
+        assert_read_or_refused(directory)
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_nests_too_deep_is_too_large_or_is_no_file_is_refused(directory: Path, tmp_path: Path, name: str) -> None:
+    copy = tmp_path / "strange"
+    shutil.copytree(directory, copy)
+    for depth in (300, 900, 2000):
+        document = json.loads((directory / name).read_text())
+        with suppress(RecursionError):
+            for key in list(document):
+                text = json.dumps(document | {key: "deep"}).replace('"deep"', depth * "[" + depth * "]")
+                (copy / name).write_text(text)
+                assert_read_or_refused(copy)
+    with (copy / name).open("wb") as file:
+        file.truncate(MAX_SMALL_BYTES + 1)
+    refused = [f"has more than {MAX_SMALL_BYTES:,} bytes", *["it is not a file"] * 3]
+    plants = (lambda: None, lambda: os.mkfifo(copy / name), lambda: (copy / name).symlink_to("/dev/zero"))
+    for plant, reason in zip((*plants, lambda: (copy / name).mkdir()), refused, strict=True):
+        if plant is not plants[0]:
+            (copy / name).unlink()
+        plant()
+        with pytest.raises(ModelDirectoryError, match=reason):
+            (read_info if name != INDEX else weight_files)(copy)
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_weights_of_any_bytes(directory: Path, data: st.DataObject) -> None:
+    path = directory / WEIGHTS
+    before = path.read_bytes()
+    header = json.loads(before[8 : 8 + int.from_bytes(before[:8], "little")])
+    holder, key = data.draw(st.sampled_from(list(places([header]))))
+    holder[key] = data.draw(ODD)
+    text = json.dumps(header).encode()
+    cut = data.draw(st.integers(0, len(before)))
+    try:
+        path.write_bytes(len(text).to_bytes(8, "little") + text + before[cut:])
+        with printable_refusal():
+            load_model(directory)
+    finally:
+        path.write_bytes(before)
+
+
+def test_weights_that_are_no_file_are_refused(directory: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "strange"
+    shutil.copytree(directory, copy)
+    for plant in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+        (copy / WEIGHTS).unlink()
+        plant(copy / WEIGHTS)
+        with pytest.raises(ModelDirectoryError, match="it is not a file"):
+            load_model(copy)
