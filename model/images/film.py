@@ -21,6 +21,7 @@ MAX_SCALE = 16
 DEFAULT_SCALE, DEFAULT_SIDE = 8, 512  # by default a picture is enlarged at most so many times, and to so many pixels
 MIN_FRAME_MS = 20  # browsers show shorter frames for 100 ms
 LAST_MS = 2000  # that the finished picture stays
+MAX_SIDES = {"webp": 16_383, "gif": 65_535, "png": 2**31 - 1, "apng": 2**31 - 1}  # pixels, of which files have room
 MAX_BYTES = 2**25  # of all frames before compression: a second of work
 
 
@@ -49,10 +50,11 @@ class Film:
         side."""
         return self.scale or max(1, min(DEFAULT_SCALE, DEFAULT_SIDE // max(width, height)))
 
-    def check_size(self, width: int, height: int, channels: int, count: int = 1) -> None:
-        """Raise InvalidInput where `count` films of pictures of so many pixels would be too large."""
+    def check_size(self, width: int, height: int, channels: int, kind: str, count: int = 1) -> None:
+        """Raise InvalidInput where `count` films of a kind, of pictures of so many pixels, would be too large."""
         scale = self.scale_of(width, height)
         width, height = width * scale, height * scale
+        check_sides(width, height, kind)
         most = MAX_BYTES // (width * height * channels * count)
         if self.frames > most:
             films = "a film" if count == 1 else f"each of {count} films"
@@ -75,6 +77,13 @@ class Film:
         painted, total = hidden.cumsum(axis=1), hidden.sum(axis=1, keepdims=True)
         frames = -(-painted * (self.frames - 1) // np.maximum(total, 1))
         return np.where(hidden, frames, 0).astype(np.uint8).reshape(n, *size)
+
+
+def check_sides(width: int, height: int, kind: str) -> None:
+    """Raise InvalidInput where a file of a kind has no room for a picture of so many pixels."""
+    if max(width, height) > MAX_SIDES[kind]:
+        reason = f"a {kind} of {width}x{height} pixels cannot be written, only of up to {MAX_SIDES[kind]:,} a side"
+        raise InvalidInput(f"size: {reason}; ask for fewer or smaller images.", "size")
 
 
 def requested(

@@ -16,7 +16,7 @@ def encode(picture: np.ndarray, turns: np.ndarray, film: Film, kind: str) -> byt
     """Return the file, of a kind of MEDIA_TYPES, of a finished picture [H, W] or [H, W, 3] uint8 whose pixels appear in
     frames `turns` [H, W]."""
     height, width = turns.shape
-    film.check_size(width, height, picture.size // turns.size)
+    film.check_size(width, height, picture.size // turns.size, kind)
     palette = None
     blank: np.ndarray | int = UNPAINTED
     if kind == "gif":

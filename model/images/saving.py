@@ -9,7 +9,7 @@ from PIL import Image
 
 from scanline.model.config import ModelConfig
 from scanline.model.images.contact_sheet import class_sheet, grid, sheet
-from scanline.model.images.film import Film
+from scanline.model.images.film import Film, check_sides
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.images.pictures import encode, encode_image, encode_npy
 from scanline.model.named_files import is_stream, write_output
@@ -36,12 +36,16 @@ def check_out(out: Path, film: Film | None = None) -> Film | None:
     return Film() if film is None and kind in FILMS and kind not in SHEETS else film
 
 
-def check_film(film: Film | None, count: int, config: ModelConfig, columns: int | None = None) -> None:
-    """Raise InvalidInput where a film of a sheet of so many images of a model would be too large; to be called before
-    they are painted."""
-    if film is not None:
+def check_sheet(out: Path, film: Film | None, count: int, config: ModelConfig, columns: int | None = None) -> None:
+    """Raise InvalidInput where a sheet of so many images of a model, or a film of it, would be too large; to be called
+    before they are painted."""
+    if (kind := _form(out)) in FILMS:
         rows, columns = grid(count, columns)
-        film.check_size(columns * config.width, rows * config.height, config.channels)
+        width, height = columns * config.width, rows * config.height
+        if film is None:
+            check_sides(width, height, kind[1:])
+        else:
+            film.check_size(width, height, config.channels, FILMS[kind])
 
 
 def save_classes(images: np.ndarray, names: Sequence[str], out: Path, film: Film | None = None) -> None:

@@ -27,6 +27,7 @@ URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")  # as in the official API, whose other
 SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 MAX_SIDE = 2048  # pixels: a larger picture takes longer than 0.1 s to encode
 MAX_PIXELS = 2**24  # of all images of a request: 10 of 1536x1024, the official API's most, have 0.94 of them
+MAX_SHEET_PIXELS = {"webp": 2**23, "png": 2**24}  # of one call of Pillow, which takes up to 1 s
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,14 @@ class ImageOutput:
         if self.as_url:
             return {"url": f"data:{MEDIA_TYPES[self.output_format]};base64,{text}"}
         return {"b64_json": text}
+
+
+def check_still(width: int, height: int, kind: str, n: int) -> None:
+    """Raise InvalidInput where a picture of a kind, a sheet of n images if n is not 1, would be too large."""
+    films.check_sides(width, height, kind)
+    if n > 1 and width * height > MAX_SHEET_PIXELS[kind]:
+        reason = f"a {kind} sheet has at most {MAX_SHEET_PIXELS[kind]:,} pixels, not {width}x{height}"
+        raise InvalidInput(f"size: {reason}; ask for fewer or smaller images, or for JSON.", "size")
 
 
 def image_metadata(task: PaintTask, row: int) -> dict[str, Any]:

@@ -19,7 +19,13 @@ from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.openapi import code_body, json_body, painted, upload_body
 from scanline.server.api.payload.accept import accepted
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
-from scanline.server.api.payload.image_output import MEDIA_TYPES, image_metadata, image_output, seed_headers
+from scanline.server.api.payload.image_output import (
+    MEDIA_TYPES,
+    check_still,
+    image_metadata,
+    image_output,
+    seed_headers,
+)
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import (
@@ -37,6 +43,7 @@ from scanline.server.api.run import finished
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 FILMS = tuple(films.MEDIA_TYPES.values())
+KINDS = {media_type: kind for kind, media_type in MEDIA_TYPES.items()}
 PICTURES = tuple(dict.fromkeys(MEDIA_TYPES.values()))
 
 
@@ -85,14 +92,16 @@ def _respond(
     shown = task.shown
     output = image_output(fields, config, len(shown), resize)
     media_type = _media_type(request, fields)
+    rows, columns = (1, 1) if media_type == JSON else grid(len(shown))
+    width, height = output.size or (config.width, config.height)
+    width, height = columns * width, rows * height
     if film := _film(fields, media_type):
-        rows, columns = grid(len(shown))
-        width, height = output.size or (config.width, config.height)
-        if media_type == JSON:
-            film.check_size(width, height, config.channels, len(shown))
-        else:
-            film.check_size(columns * width, rows * height, config.channels)
+        kind = fields.output_format if media_type == JSON else KINDS[media_type]
+        film.check_size(width, height, config.channels, kind, len(shown) if media_type == JSON else 1)
         output = replace(output, film=film)
+    elif media_type != NPY:
+        kind = fields.output_format if media_type == JSON else KINDS[media_type]
+        check_still(width, height, kind, rows * columns)
     pictures = UploadedPictures(model, fields, resize) if isinstance(fields, PictureFields) else None
     if fields.stream:
         if film and media_type == JSON:

@@ -42,7 +42,7 @@ def complete(
 ) -> None:
     """Complete an occluded picture. A sheet or a film shows the occluded picture, the completions and the original."""
     from scanline.model.images.contact_sheet import UNPAINTED
-    from scanline.model.images.saving import FILMS, check_film, check_out, save_images
+    from scanline.model.images.saving import FILMS, check_out, check_sheet, save_images
     from scanline.model.inference import load
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import CompleteValues
@@ -59,7 +59,7 @@ def complete(
     task = paint.plan(loaded.info, CompleteValues(n, seed, class_name, None, temperature, guidance, particles))
     original, known = read_picture(picture, keep_rows, mask, loaded.info, clean)
     task.fill([original.tobytes()], [known.tobytes()])
-    check_film(shown_film, n + 2, config, n + 2)
+    check_sheet(out, shown_film, n + 2, config, n + 2)
     with model_bar("painting") as progress:
         loaded.run([task], "painting", progress)
     painted = task.result()

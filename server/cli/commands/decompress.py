@@ -38,7 +38,7 @@ def decompress(
         raise ValueError(f"{more[0]}: give one file; which images it is about is for --images")
     from scanline.model.formats.code_file import MOST_AT_ONCE, read
     from scanline.model.formats.model_dir import load_config
-    from scanline.model.images.saving import check_out, save_images
+    from scanline.model.images.saving import check_out, check_sheet, save_images
     from scanline.model.inference import load
     from scanline.model.inputs import ranges
     from scanline.model.named_files import read_input
@@ -59,6 +59,7 @@ def decompress(
         raise ValueError(f"{file} is of no shipped model; give --model")
     loaded = load(model, device=device, precision=codes.precision, backend=backend)
     codes.check_model(loaded.coding, loaded.precision, loaded.config, str(file))
+    check_sheet(out, shown_film, len(wanted or range(codes.count)), loaded.config)
     with model_bar("decoding") as progress:
         found = loaded.decode(codes, wanted, str(file), progress)
     save_images(found.reshape(-1, *loaded.config.image_shape), out, film=shown_film, numbers=wanted, count=codes.count)

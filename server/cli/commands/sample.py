@@ -56,7 +56,7 @@ def sample(
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
     if cluster is None:
         zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
-    from scanline.model.images.saving import check_film, check_out, save_classes, save_images
+    from scanline.model.images.saving import check_out, check_sheet, save_classes, save_images
     from scanline.model.inference import load
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import PaintValues
@@ -87,7 +87,7 @@ def sample(
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
     values = [PaintValues(n, seed, name, None, temperature, guidance) for name in names]
     tasks = [paint.plan(loaded.info, each) for each in values]
-    check_film(shown_film, n * len(tasks), config, n if each_class else None)
+    check_sheet(out, shown_film, n * len(tasks), config, n if each_class else None)
     with model_bar("painting") as progress:
         loaded.run(tasks, "painting", progress)
     painted = [task.result() for task in tasks]

@@ -1,5 +1,7 @@
 """Films: the pixels of the finished images appear one after the other, and the same images give the same bytes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -8,8 +10,10 @@ from scanline.model.images import film as films
 from scanline.model.images.contact_sheet import UNPAINTED, sheet
 from scanline.model.images.film import LAST_MS, MAX_BYTES, Film
 from scanline.model.images.film_files import encode
+from scanline.model.images.saving import check_sheet
 from tests.support.pictures import film_frames
 from tests.support.sentences import assert_says
+from tests.support.tiny import GREY
 
 SIZE = (6, 9)  # rows and columns
 
@@ -57,11 +61,26 @@ WRONG = {
     "haste": (lambda: Film(101, 1), "seconds must be at least 2 for 101 frames, 0.02 for each."),
     "scale": (lambda: Film(scale=0), "scale must be a whole number from 1 to 16, not 0."),
     "size": (
-        lambda: Film(100, scale=16).check_size(64, 64, 3),
+        lambda: Film(100, scale=16).check_size(64, 64, 3, "webp"),
         "frames: a film of 1024x1024 pixels has at most 10 frames; ask for fewer, a smaller scale or fewer images.",
     ),
+    "a GIF's side": (
+        lambda: Film(2, scale=1).check_size(70_000, 1, 1, "gif"),
+        "size: a gif of 70000x1 pixels cannot be written, only of up to 65,535 a side; "
+        "ask for fewer or smaller images.",
+    ),
+    "a WebP's side": (
+        lambda: Film(2, scale=2).check_size(1, 8192, 1, "webp"),
+        "size: a webp of 2x16384 pixels cannot be written, only of up to 16,383 a side; "
+        "ask for fewer or smaller images.",
+    ),
+    "a sheet's side": (
+        lambda: check_sheet(Path("a.webp"), None, 4000, GREY, 4000),
+        "size: a webp of 20000x7 pixels cannot be written, only of up to 16,383 a side; "
+        "ask for fewer or smaller images.",
+    ),
     "one frame's size": (
-        lambda: Film(scale=1).check_size(MAX_BYTES, 1, 1),
+        lambda: Film(scale=1).check_size(MAX_BYTES, 1, 1, "apng"),
         "frames: a film of 33554432x1 pixels is too large; ask for fewer, a smaller scale or fewer images.",
     ),
 }

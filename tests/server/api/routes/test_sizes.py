@@ -47,6 +47,17 @@ def test_a_server_that_resizes_still_refuses_what_is_no_size(shapes_client: http
         assert_refused(shapes_client.post(GENERATIONS, json=fields), 400, "size", "invalid_value")
 
 
+def test_what_a_file_has_no_room_for_or_takes_too_long_is_refused_before_painting(client: httpx.Client) -> None:
+    for n, size, kind in ((81, "2048x100", "webp"), (81, "100x2048", "webp"), (4, "2048x2048", "webp")):
+        fields = {"n": n, "size": size, "size_policy": "resize"}
+        refused = client.post(GENERATIONS, json=fields, headers={"accept": f"image/{kind}"})
+        assert_refused(refused, 400, "size", "invalid_value")
+    film = {"n": 1200, "frames": 2, "scale": 16, "size": "300x1", "size_policy": "resize", "output_format": "webp"}
+    assert_refused(client.post(GENERATIONS, json=film, headers={"accept": "image/webp"}), 400, "size", "invalid_value")
+    one = {"size": "2048x2048", "size_policy": "resize"}
+    assert client.post(GENERATIONS, json=one, headers={"accept": "image/webp"}).status_code == 200
+
+
 KEPT = np.where(np.arange(35).reshape(7, 5) < 20, 255, 0).astype(np.uint8)
 SMALL = encode(np.dstack((IMAGE, IMAGE, IMAGE, KEPT)))
 ENLARGED, MASK = encode(resized(IMAGE, (50, 70))), encode(resized(KEPT, (50, 70)))
