@@ -1,13 +1,16 @@
 """Serve's application, built from its arguments: ingress replicas with the API, and a deployment for each model."""
 
+import logging
 import os
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 from fastapi import FastAPI
 from ray import serve
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.handle import DeploymentHandle
+from ray.util import get_node_ip_address
 
 from scanline.model import hub
 from scanline.model.formats.model_dir import model_name
@@ -21,6 +24,8 @@ from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
 from scanline.server.runtime import logs
+
+log = logging.getLogger("scanline.cluster")
 
 INGRESS = "Ingress"
 METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing
@@ -39,6 +44,7 @@ COMMON: dict[str, Any] = {
 
 def app(args: dict[str, Any]) -> serve.Application:
     """Return what `serve run scanline.server.cluster:app NAME=VALUE ...` runs; ValueError for a wrong argument."""
+    warn_without_token()
     settings = cluster_settings(args)
     directories = [model.engine.options.directory for model in served_models(settings).all.values()]
     # A model of the Hugging Face Hub: the same commit on all machines, each of which has a cache of its own.
@@ -50,6 +56,13 @@ def app(args: dict[str, Any]) -> serve.Application:
         for of_hub, path in zip(pinned, directories, strict=True)
     ]
     return _ingress(settings).bind(*models)
+
+
+def warn_without_token() -> None:
+    """Log a warning where Ray's ports, which run what they are sent, are open to a network and need no token."""
+    address = get_node_ip_address()
+    if os.environ.get("RAY_AUTH_MODE") != "token" and not ip_address(address).is_loopback:
+        log.warning("Ray at %s runs code of anybody who reaches its ports: start it with RAY_AUTH_MODE=token", address)
 
 
 def _replicas(settings: ClusterSettings, model: str) -> serve.Deployment:

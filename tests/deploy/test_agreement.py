@@ -21,6 +21,12 @@ from tests.support import manifests
 from tests.support.manifests import COMPOSE, COMPOSE_CUDA, CPU, LABELS, NGINX_CONF, PROXY, RAY, SERVE, WORKERS, nginx
 
 
+def without_proxies(serve: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of Kubernetes, where only nginx reaches Serve, without trust in it."""
+    (one,) = serve["applications"]
+    return serve | {"applications": [one | {"args": one["args"] | {"trusted_proxies": []}}]}
+
+
 def numbers(text: str) -> list[int]:
     return [int(digits) for digits in re.findall(r"\d+", text)]
 
@@ -90,7 +96,7 @@ SAME: dict[str, tuple[Any, Any]] = {
         selectors(manifests.PROXY_SERVICE, PROXY, manifests.PROXY_BUDGET),
         [LABELS["proxy"]] * 3,
     ),
-    "configuration of Serve": (manifests.documents("serve.yaml"), [SERVE]),
+    "configuration of Serve": (manifests.documents("serve.yaml"), [without_proxies(SERVE)]),
     "address of Serve": (
         re.findall(r"server (\S+) max_fails", NGINX_CONF),
         [f"{UPSTREAM}:{SERVE['http_options']['port']}"],

@@ -5,6 +5,7 @@ client that sends nothing would stay connected. It relies on private parts of uv
 """
 
 import asyncio
+import re
 import ssl
 from asyncio.events import TimerHandle
 from asyncio.sslproto import SSLProtocol
@@ -15,7 +16,7 @@ import httptools
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from scanline.server.api.errors import RETRY_SOON, ApiError
+from scanline.server.api.errors import NO_RETRY, RETRY_SOON, ApiError
 from scanline.server.api.rate_limit import CONNECTION_SECONDS, CONNECTION_UNITS
 from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
 from scanline.server.api.transport.connections import Connections
@@ -31,6 +32,7 @@ PART_BYTES = 512  # of a body: smaller parts, as chunks or as packets, are overh
 PARTS_PER_UNIT = 200  # of overhead
 MAX_HEADERS = 256
 HEADER_BYTES = 4  # of a header besides its name and value
+HOST = re.compile(rb"[!-~]*")  # hosts.py reads it
 CLOSE = (b"connection", b"close")
 HANDSHAKE_SECONDS = 10.0  # of TLS
 SSLProtocol.max_size = 32_768  # bytes of each connection's buffer, two TLS records; asyncio has 256 KiB
@@ -246,6 +248,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.in_head = False
         self.keeps_alive = self.parser.should_keep_alive()
         headers = dict(self.headers)
+        self._check_head()
         if self.parser.should_upgrade() and self._should_upgrade():
             head = self.parser.get_method(), self.parser.get_http_version()
             if head != (b"GET", "1.1") or {b"content-length", b"transfer-encoding"} & headers.keys():
@@ -260,6 +263,20 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if not self.parser.should_upgrade() and b"transfer-encoding" not in headers:
             self.ends.body_left = int(headers.get(b"content-length", 0))
+
+    def _check_head(self) -> None:
+        """Refuse what RFC 9112 says must be: other than one valid Host (3.2), and a coding that is not known (6.1)."""
+        version = self.parser.get_http_version()
+        hosts = [value for name, value in self.headers if name == b"host"]
+        coding = b",".join(value for name, value in self.headers if name == b"transfer-encoding").strip().lower()
+        is_right = len(hosts) == 1 or (not hosts and version == "1.0")
+        if not is_right or not all(map(HOST.fullmatch, hosts)) or (version == "1.0" and coding):
+            self.error = ApiError(400, "Invalid HTTP request.", code="invalid_http")
+        elif coding and coding != b"chunked":
+            message = "The request has a Transfer-Encoding other than chunked."
+            self.error = ApiError(501, message, code="unknown_transfer_coding", headers=NO_RETRY)
+        if self.error is not None:
+            raise ValueError(self.error.message)
 
     def on_body(self, body: bytes) -> None:
         self.parser_called_back = True

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from ray.serve.config import HTTPOptions
 
-from scanline.server.cluster import app
+from scanline.server.cluster import app, application
 from scanline.server.cluster.arguments import HTTP_OPTIONS, NGINX_CONFIG, UNBOUNDED, ClusterSettings, cluster_settings
 
 ROOT = Path(__file__).parents[3]
@@ -63,3 +63,14 @@ def test_keys_come_from_the_environment_and_are_not_printed(monkeypatch: pytest.
     monkeypatch.setenv("SCANLINE_API_KEYS", "one,two")
     assert len(cluster_settings({}).api_keys) == 2
     assert "two" not in repr(cluster_settings({}))
+
+
+def test_ray_without_a_token_off_loopback_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for mode, address, count in (("", "10.0.0.7", 1), ("token", "10.0.0.7", 0), ("", "127.0.0.1", 0)):
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        monkeypatch.setattr(application, "get_node_ip_address", lambda address=address: address)
+        application.warn_without_token()
+        assert caplog.text.count("RAY_AUTH_MODE=token") == count
+        caplog.clear()

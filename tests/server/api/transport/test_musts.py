@@ -1,0 +1,52 @@
+"""What RFC 9110, 9112 and 7578 say must be refused, or must not be read."""
+
+import pytest
+
+from scanline.server.api.errors import ApiError
+from tests.server.api.payload.test_form_parser import part, read
+from tests.support.server.running_server import Server
+from tests.support.server.sockets import open_connection, parse_response, read_until_closed
+
+GET, POST, HOST = b"GET /healthz HTTP/1.1\r\n", b"POST /v1/images/generations HTTP/1.1\r\n", b"host: [::1]\r\n"
+CHUNKED, BODY = b"transfer-encoding: chunked\r\n", b"\r\n2\r\n{}\r\n0\r\n\r\n"
+JSON = HOST + b"content-type: application/json\r\nconnection: close\r\n"
+OLD = POST.replace(b"1.1", b"1.0") + JSON
+MUSTS: dict[str, tuple[bytes, int]] = {
+    "9112 3.2: no Host": (GET + b"\r\n", 400),
+    "9112 3.2: two Hosts": (GET + HOST + HOST + b"\r\n", 400),
+    "9112 3.2: two Hosts of HTTP/1.0": (GET.replace(b"1.1", b"1.0") + HOST + HOST + b"\r\n", 400),
+    "9112 3.2: a Host that is none": (GET + b"connection: close\r\nhost: a b\r\n\r\n", 400),
+    "9112 5.1: a space before the colon": (GET + HOST + b"accept : */*\r\n\r\n", 400),
+    "9112 5.2: a folded line": (GET + HOST + b"accept: */*\r\n text/plain\r\n\r\n", 400),
+    "9110 5.5: a null in a value": (GET + HOST + b"accept: a\0b\r\n\r\n", 400),
+    "9112 6.1: an unknown coding": (POST + JSON + b"transfer-encoding: x, chunked\r\n" + BODY, 501),
+    "9112 6.1: a known one that is not read": (POST + JSON + b"transfer-encoding: gzip, chunked\r\n" + BODY, 501),
+    "9112 6.1: codings in two lines": (POST + JSON + b"transfer-encoding: gzip\r\n" + CHUNKED + BODY, 501),
+    "9112 6.1: chunked twice": (POST + JSON + CHUNKED + CHUNKED + BODY, 400),
+    "9112 6.1: a coding of HTTP/1.0": (OLD + CHUNKED + BODY, 400),
+    "9112 6.3: not chunked at the end": (POST + JSON + b"transfer-encoding: chunked, x\r\n" + BODY, 400),
+    "9112 6.3: a length and a coding": (POST + JSON + b"content-length: 5\r\n" + CHUNKED + BODY, 400),
+    "9112 6.3: two lengths": (POST + JSON + b"content-length: 2\r\ncontent-length: 3\r\n\r\n{}", 400),
+    "9110 8.6: a length that is no number": (POST + JSON + b"content-length: +2\r\n\r\n{}", 400),
+    "9112 7.1: a size that is no number": (POST + JSON + CHUNKED + b"\r\n0x2\r\n{}\r\n0\r\n\r\n", 400),
+    "9110 7.4: an Upgrade that is not known": (GET + HOST + b"connection: upgrade, close\r\nupgrade: x\r\n\r\n", 200),
+    "chunked in capitals": (POST + JSON + b"Transfer-Encoding: Chunked\r\n" + BODY, 200),
+}
+
+
+@pytest.mark.parametrize("must", MUSTS)
+def test_http(server: Server, must: str) -> None:
+    request, status = MUSTS[must]
+    with open_connection(server) as connection:
+        connection.sendall(request)
+        assert parse_response(read_until_closed(connection)).status_code == status
+
+
+def test_a_parts_extended_name_is_not_read() -> None:
+    """RFC 7578, 4.2: filename* must not be used."""
+    field = part("prompt", b"seven", "; filename*=utf-8''a.png")
+    assert read(field + b"--x--\r\n", 99) == [("prompt", "seven")]
+    both = part("image", b"a", "; filename*=utf-8''b; filename=\"a\"")
+    assert read(both + b"--x--\r\n", 99) == [("image", b"a")]
+    with pytest.raises(ApiError, match=r"name"):
+        read(part("", b"a").replace(b'name=""', b"name*=utf-8''prompt") + b"--x--\r\n", 99)
