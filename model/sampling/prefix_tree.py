@@ -40,7 +40,7 @@ class Segment:
     @property
     def bytes(self) -> int:
         """The memory that it takes."""
-        return self.parameters.nbytes + self.prefix.state.nbytes
+        return self.parameters.nbytes + self.prefix.state.nbytes + len(self.prefix.painted)
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class Node:
     painted: bytes
     parent: "Node | None" = None
     segments: dict[int, Segment] = field(default_factory=dict)  # the last one of the beginning, by label
-    longer: list["Node"] = field(default_factory=list)
+    longer: dict[bytes, "Node"] = field(default_factory=dict)  # by their last segments
 
 
 class PrefixTree:
@@ -104,8 +104,7 @@ class PrefixTree:
         """Return which of the beginnings after `node` an image paints."""
         position = len(node.painted)
         painted = b""  # by the image after `node`, as far as is known
-        for longer in node.longer:
-            path = longer.painted[position:]
+        for path, longer in node.longer.items():
             if not path.startswith(painted) or not longer.segments.keys() >= set(labels):
                 continue
             given, *others = (longer.segments[label].parameters for label in labels)
@@ -126,14 +125,11 @@ class PrefixTree:
 
     def add(self, spec: ImageSpec, labels: Sequence[int], image: bytes) -> None:
         """Note a finished image, and what of it others have painted before: those of other random numbers."""
-        image, beginning = image[: self._own(spec)], b""
-        alike = [other for seed, index, other in self.recent if (seed, index) != (spec.seed, spec.index)]
-        for stop in range(self.length, len(image) + 1, self.length):
-            if stop == self.config.bytes or not (alike := [other for other in alike if other.startswith(image[:stop])]):
-                break
-            beginning = image[:stop]
+        image = image[: self._own(spec)]
+        others = (other for seed, index, other in self.recent if (seed, index) != (spec.seed, spec.index))
+        alike = min(max((common_bytes(image, other) for other in others), default=0), self.config.bytes - 1)
         self.recent.append((spec.seed, spec.index, image))
-        if beginning:
+        if beginning := image[: alike - alike % self.length]:
             for label in labels:
                 is_missing = len(self._find(label, beginning).painted) < len(beginning)
                 if is_missing and not self.growing.get(label, b"").startswith(beginning):
@@ -148,8 +144,7 @@ class PrefixTree:
 
     def _child(self, node: Node, beginning: bytes) -> Node | None:
         """Return the next node on the way to a beginning."""
-        longer = beginning[: len(node.painted) + self.length]
-        return next((each for each in node.longer if each.painted == longer != node.painted), None)
+        return node.longer.get(beginning[len(node.painted) : len(node.painted) + self.length])
 
     def insert(self) -> None:
         """Add one segment of what several images have painted, if any is missing and there is room for it."""
@@ -165,8 +160,8 @@ class PrefixTree:
             return
         after = self._child(node, beginning)
         if after is None:
-            after = Node(beginning[:stop], node)
-            node.longer.append(after)
+            after = Node(segment.prefix.painted, node)
+            node.longer[beginning[len(node.painted) : stop]] = after
         after.segments[label] = segment
         self.bytes += segment.bytes
         self.used[after, label] = self.images
@@ -208,5 +203,12 @@ class PrefixTree:
             self.bytes -= node.segments.pop(label).bytes
             if not node.segments:
                 assert node.parent is not None
-                node.parent.longer.remove(node)
+                del node.parent.longer[node.painted[-self.length :]]
         return True
+
+
+def common_bytes(one: bytes, other: bytes) -> int:
+    """Return with how many same bytes two images begin."""
+    length = min(len(one), len(other))
+    differs = np.frombuffer(one, np.uint8, length) != np.frombuffer(other, np.uint8, length)
+    return int(differs.argmax()) if differs.any() else length

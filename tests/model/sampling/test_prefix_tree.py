@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import prefix_tree
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Finished, GenerateRequest, Pixels
-from scanline.model.sampling.prefix_tree import PrefixTree
+from scanline.model.sampling.messages import Finished, GenerateRequest, ImageSpec, Pixels
+from scanline.model.sampling.prefix_tree import PrefixTree, common_bytes
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 
@@ -119,6 +122,25 @@ def test_images_without_a_common_beginning_let_nothing_grow() -> None:
         for seed in range(8):
             painted(engine, GenerateRequest(0, 6, seed, 5.0))
         assert not tree.used
+
+
+@given(st.lists(st.binary(min_size=20, max_size=20).map(lambda data: bytes(byte % 2 for byte in data)), max_size=9))
+def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_beginning(images: list[bytes]) -> None:
+    """A comparison of each segment from the beginning would take the square of the picture."""
+    model = small_model("strokes")
+    with engine_of(model) as (_, tree), pytest.MonkeyPatch.context() as patch:
+        compared = []
+        patch.setattr(prefix_tree, "common_bytes", lambda *pair: compared.append(pair) or common_bytes(*pair))
+        for number, image in enumerate([*images, *images]):
+            tree.growing.clear()
+            compared.clear()
+            tree.add(ImageSpec(number, 0), (0,), image)
+            before = list(tree.recent)[:-1]
+            assert len(compared) == len(before)
+            same = [takewhile(bool, map(int.__eq__, image, other)) for _, _, other in before]
+            alike = max((sum(each) for each in same), default=0)
+            alike = min(alike, len(image) - 1) // tree.length * tree.length
+            assert tree.growing == ({0: image[:alike]} if alike else {})
 
 
 def test_the_tree_is_bounded_and_forgets_what_was_not_used_for_long(
