@@ -11,7 +11,8 @@ asynchronous device is given the next tick's steps before the last ones have end
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -68,6 +69,7 @@ class Engine:
         self.tick_length = TickLength()
         self.current: Launch | None = None  # in this tick
         self.in_flight: Launch | None = None  # what the device is doing between two ticks
+        self.ended: Launch | None = None  # what is sent in this tick
         self.painted_seconds = 0.0  # of the steps that ended last
 
     @property
@@ -108,17 +110,37 @@ class Engine:
             self.admission.admit(events, self._fail)
             self._prefill(events)
             self._step()
-            self._retire()
+            self._retire(events)
             self._deliver(events)
         except Exception as error:
             if unrecoverable(error):
                 raise
-            log.exception("painting failed; all requests in progress fail")
-            self.current = self.in_flight = None
-            self.recorder.unpainted.clear()
-            for request in list(self.requests):
-                self._fail(request, events)
+            self._fail_painting(events)
         return events
+
+    def _fail_painting(self, events: list[Event]) -> None:
+        """Fail the requests whose images were being painted, or sent; those that wait go on. Where there are none, fail
+        all that are to be painted, since what failed would fail again."""
+        log.exception("painting failed; the requests of images in progress fail")
+        launches = [launch for launch in (self.current, self.in_flight, self.ended) if launch is not None]
+        images = [*self.scheduler.assigned.values(), *(image for launch in launches for image in launch.finished)]
+        self.current = self.in_flight = self.ended = None
+        self.recorder.unpainted.clear()
+        concerned = dict.fromkeys(image.request for image in images if image.request in self.requests)
+        for request in [*(concerned or self.requests)]:
+            self._fail(request, events)
+
+    @contextmanager
+    def _failing(self, requests: Callable[[], Iterable[int]], events: list[Event]) -> Iterator[None]:
+        """Log an exception, and fail the requests whose work it was alone; raise an unrecoverable one."""
+        try:
+            yield
+        except Exception as error:
+            if unrecoverable(error):
+                raise
+            log.exception("what a request asks for besides painting failed; it fails")
+            for request in [*requests()]:
+                self._fail(request, events)
 
     def stats(self) -> Stats:
         """Return what is in progress now and what has been done."""
@@ -212,12 +234,13 @@ class Engine:
         painted = int((positions[slots] - before)[self.scheduler.is_first[slots]].sum())
         self.current = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
 
-    def _retire(self) -> None:
+    def _retire(self, events: list[Event]) -> None:
         """Fetch what streams are due and what the steps complete, and free the slots of complete images."""
         if (launch := self.current) is None:
             return
         scheduler = self.scheduler
-        launch.frames, launch.snapshots = self.streams.due(scheduler.assigned, scheduler.positions)
+        with self._failing(lambda: self.streams.requests, events):
+            launch.frames, launch.snapshots = self.streams.due(scheduler.assigned, scheduler.positions)
         first = np.fromiter(scheduler.assigned, np.int64)
         complete = first[scheduler.positions[first] == self.length].tolist()
         launch.finished = [scheduler.assigned[slot] for slot in complete]
@@ -233,28 +256,30 @@ class Engine:
 
     def _deliver(self, events: list[Event]) -> None:
         """Send what has been painted by the steps that have ended: on an asynchronous device those of the last tick."""
-        ended, self.current = self.current, None
+        self.ended, self.current = self.current, None
         if self.generator.is_asynchronous:
-            ended, self.in_flight = self.in_flight, ended
-        if ended is None:
+            self.ended, self.in_flight = self.in_flight, self.ended
+        if (ended := self.ended) is None:
             return
         self._account(ended)
         # Requests with numbers that are not finite fail before anything of them is sent.
         for request in ended.overflowed(self.requests, may_be_infinite=self.generator.config.first > 0):
             self._fail(request, events, NOT_FINITE)
-        events += ended.pixels(self.requests)
-        events += ended.state_snapshots(self.requests)
+        with self._failing(lambda: self.streams.requests, events):
+            events += [*ended.pixels(self.requests), *ended.state_snapshots(self.requests)]
         finished = [*ended.finished_images(self.requests)]
         events += finished
         self.admission.note_finished(finished)
         for image, read in ended.decoded_images():
-            self.admission.continue_code(image, read)
+            with self._failing(lambda image=image: [image.request], events):
+                self.admission.continue_code(image, read)
         for request, count in Counter(image.request for image in ended.finished if image.is_wanted).items():
             if active := self.requests.get(request):
                 active.left -= count
                 if not active.left:
                     del self.requests[request]
                     self.streams.drop(request)
+        self.ended = None
 
     def _account(self, ended: Launch) -> None:
         """Note how long steps have taken and what they have painted."""

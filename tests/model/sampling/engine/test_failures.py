@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import Fetched
 from scanline.model.config import ModelConfig
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator, ImageSpec
+from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.tasks.offline import paint
@@ -161,3 +163,33 @@ def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
     assert set(failed.values()) == {"The model computed numbers that are not finite for an image of this request."}
     assert [event.request for event in events if isinstance(event, Scored)] == [4]
     assert [event.request for event in events if isinstance(event, Finished)] == [2]
+
+
+@pytest.mark.parametrize(("of", "work"), [("streams", "due"), ("launch", "pixels"), ("launch", "state_snapshots")])
+def test_a_stream_that_fails_fails_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch, of: str, work: str) -> None:
+    monkeypatch.setattr(engine.streams if of == "streams" else Launch, work, broken)
+    streamed = GenerateRequest(0, 4, seed=0, stream=True)
+    events = run_until_idle(engine, streamed, GenerateRequest(1, 4, seed=1), ScoreRequest(2, (KNOWN,)))
+    assert [event.request for event in events if isinstance(event, Failed)] == [0]
+    assert Counter(event.request for event in events if isinstance(event, Finished | Scored)) == {1: 4, 2: 1}
+    assert sorted(engine.scheduler.free) == list(range(5))
+
+
+def test_a_failing_tick_fails_what_it_was_computing_and_those_that_wait_are_painted(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, failures = engine.generator.fetch, iter([True])
+
+    def fails_once(slots: Sequence[int]) -> Pending[Fetched]:
+        if next(failures, False):
+            raise RuntimeError("a device failed")
+        return fetch(slots)
+
+    monkeypatch.setattr(engine.generator, "fetch", fails_once)
+    engine.accept(GenerateRequest(0, 5, seed=0))
+    engine.tick()
+    events = run_until_idle(engine, GenerateRequest(1, 3, seed=1))
+    assert [event.request for event in events if isinstance(event, Failed)] == [0]
+    images = {event.index: event.image for event in events if isinstance(event, Finished) and event.request == 1}
+    assert b"".join(images[i] for i in range(3)) == paint(grey, 3, seed=1).images.tobytes()
+    assert sorted(engine.scheduler.free) == list(range(5))
