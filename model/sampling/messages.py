@@ -370,6 +370,12 @@ class Stats:
     step_seconds: Histogram = field(default_factory=lambda: Histogram(STEPS))
     step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
 
+    @property
+    def done(self) -> "Stats":
+        """What has been done, without what is done now."""
+        now = ("requests_running", "requests_waiting", "images_running", "images_waiting")
+        return replace(self, **dict.fromkeys((*now, "scores_running", "scores_waiting"), 0))
+
     def __add__(self, other: "Stats") -> "Stats":
         """Return the stats of two engines together."""
         return Stats(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))

@@ -6,6 +6,7 @@ Keys are few and fixed: operations and reasons, never requests.
 import time
 from collections import Counter
 
+from scanline.model.sampling.messages import Stats
 from scanline.model.sampling.stats.histogram import LATENCIES, Histogram
 from scanline.server.engine.job import Job
 
@@ -26,6 +27,12 @@ class RequestCounters:
         self.refused: Counter[str] = Counter()
         self.coalesced = 0  # by jobs that have ended
         self.restarts = 0  # engines started after a crash
+        self.ended = Stats()  # what engines that have ended have done
+        self.running: dict[int, Stats] = {}  # what each that has not has done, by its handle: a reload has two
+
+    def end_engine(self, handle: int) -> None:
+        """Keep what an engine has done that has ended: the next one counts from 0."""
+        self.ended += self.running.pop(handle, Stats())
 
     def end(self, operation: str, job: Job, began: float) -> None:
         """Count a job that has ended; it began at that time of the monotonic clock."""

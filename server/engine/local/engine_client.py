@@ -14,6 +14,8 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
@@ -81,9 +83,10 @@ class EngineClient(EngineHandle):
 
     @property
     def stats(self) -> Stats:
-        """The engine's last report, with what is still waiting on this side."""
+        """The engine's last report, with what engines before it have done and what is still waiting on this side."""
         waiting = [self.jobs[request] for request in self.quarantine.waiting]
-        return replace(
+        others = (done for handle, done in self.counters.running.items() if handle != id(self))
+        return reduce(add, others, self.counters.ended) + replace(
             self.reported,
             requests_waiting=self.reported.requests_waiting + len(waiting),
             images_waiting=self.reported.images_waiting + sum(job.images_left for job in waiting),
@@ -98,6 +101,7 @@ class EngineClient(EngineHandle):
             await asyncio.wait({self.supervisor}, timeout=CLOSING_SECONDS)
         self.process.kill()
         await self.supervisor
+        self.counters.end_engine(id(self))
         self.copy.remove()
 
     def _started_process(self) -> EngineProcess:
@@ -132,6 +136,7 @@ class EngineClient(EngineHandle):
                 self._accept_engine(event)
             elif isinstance(event, Stats):
                 self.reported = event
+                self.counters.running[id(self)] = event.done
             elif isinstance(event, CannotLoad):
                 self.load_error = event.message
             elif job := self.jobs.get(event.request):
@@ -195,15 +200,8 @@ class EngineClient(EngineHandle):
     def _after_crash(self, process: EngineProcess | None) -> str | None:
         """Fail the request that killed the engine, if any; return why there is to be no other engine, or None."""
         was_idle = not self.quarantine.inside
-        self.reported = replace(
-            self.reported,
-            requests_running=0,
-            requests_waiting=0,
-            images_running=0,
-            images_waiting=0,
-            scores_running=0,
-            scores_waiting=0,
-        )
+        self.reported = Stats()
+        self.counters.end_engine(id(self))
         # A request that kills every engine it is in fails alone; the others are replayed.
         verdict = self.quarantine.died()
         if verdict.culprit is not None:

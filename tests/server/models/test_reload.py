@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock, Mock
 
@@ -29,7 +30,7 @@ from tests.support import small_models
 from tests.support.engine.engines import with_deadline
 from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
-from tests.support.server.metrics_reader import Metrics
+from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import (
     LISTENS,
     PATIENCE,
@@ -166,6 +167,26 @@ def test_a_crash_after_a_reload_restarts_the_reloaded_model(served: Reloadable, 
     served.save_other()
     os.kill(served.server.engine, signal.SIGKILL)
     assert_paints(client, new)
+
+
+COUNTED = ("generation_tokens_total", "engine_steps_total", "time_to_first_token_seconds_count")
+
+
+def test_counters_of_an_engine_never_fall_at_a_crash_or_a_reload(served: Reloadable, client: httpx.Client) -> None:
+    def counted() -> list[float]:
+        metrics = wait_until_idle(client)
+        return [metrics.of(name) for name in COUNTED]
+
+    served.wait_for_one_engine()
+    assert_paints(client, served.model)
+    before = counted()
+    kill = partial(os.kill, served.server.engine, signal.SIGKILL)
+    for change in (kill, partial(served.reload, client), served.wait_for_one_engine):
+        change()
+        assert_paints(client, served.model)
+        after = counted()
+        assert all(new > old for new, old in zip(after, before, strict=True)), (before, after)
+        before = after
 
 
 def test_sighup_reloads_every_model(served: Reloadable, client: httpx.Client) -> None:
