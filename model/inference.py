@@ -175,11 +175,16 @@ class Model:
         """What a call uses where it does not say."""
         return self.info.defaults
 
-    @cached_property
+    @property
     def coding(self) -> str:
         """The digest of what makes and reads codes: the model and its arithmetic. Equal ones read each other's."""
+        return self.codings[0]
+
+    @cached_property
+    def codings(self) -> tuple[str, ...]:
+        """That digest, and those of files that earlier versions made with this model."""
         with closing(Generator(self.network, 1, self.threads, self.precision, self.backend)) as generator:
-            return generator.coding
+            return generator.codings
 
     def sample(
         self,
@@ -349,7 +354,7 @@ class Model:
         ValueError where the file is damaged or of another model, or an image is not what was encoded.
         """
         file = read_codes(bytes(data), "data")
-        file.check_model(self.coding, self.precision, self.config, "data")
+        file.check_model(self.codings, self.precision, self.config, "data")
         wanted = None if images is None else file.checked_images(images)
         found = self.decode(file, wanted, "data", progress)
         return found.reshape(-1, *self.config.image_shape)
@@ -420,7 +425,7 @@ class Model:
         with reporting(progress, "decoding", images.size) as report:
             for first in range(0, len(decoded), at_once):
                 part = decoded[first : first + at_once]
-                task = decode.plan(self.info, DecodeValues([file], part, self.coding, self.precision, param=param))
+                task = decode.plan(self.info, DecodeValues([file], part, self.codings, self.precision, param=param))
                 run_tasks(self.network, [task], **self._how(), progress=partial(_from, report, images[:first].size))
                 images[first : first + at_once] = task.decoded()
         row_of = {index: row for row, index in enumerate(decoded)}

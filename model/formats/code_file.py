@@ -112,12 +112,11 @@ class CodeFile:
         ends = ((block * self.block, min((block + 1) * self.block, self.count)) for block in blocks)
         return tuple(index for first, end in ends for index in range(first, end))
 
-    def check_model(self, coding: str, precision: str, config: ModelConfig, param: str = "file") -> None:
-        """Raise InvalidInput unless a model of this `coding`, run in this precision, is the one that encoded."""
-        if self.coding != coding:
-            reason = (
-                f"{param} was encoded by another model or kind of device: its coding is {self.coding}, here {coding}."
-            )
+    def check_model(self, codings: Sequence[str], precision: str, config: ModelConfig, param: str = "file") -> None:
+        """Raise InvalidInput unless a model of one of these codings, run in this precision, is the one that encoded."""
+        if self.coding not in codings:
+            other = f"its coding is {self.coding}, here {codings[0]}"
+            reason = f"{param} was encoded by another model or kind of device: {other}."
             if self.precision != precision:
                 reason = f"{param} was encoded at precision {self.precision}; this model is loaded at {precision}."
             raise InvalidInput(reason, param, "other_model")

@@ -24,7 +24,7 @@ from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.resources import one_torch_thread
-from scanline.model.sampling.digest import coding_digest, model_digest
+from scanline.model.sampling.digest import coding_digests, model_digest
 from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.messages import ImageSpec, StepRange
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
@@ -63,9 +63,10 @@ class Generator:
         return model_digest(self.model, self.backend, self.precision)
 
     @cached_property
-    def coding(self) -> str:
-        """The digest of everything that decides what a code paints (digest.py); computed at its first use."""
-        return coding_digest(self.model, self.backend, self.precision)
+    def codings(self) -> tuple[str, ...]:
+        """The digests of everything that decides what a code paints (digest.py), that of new files first; computed at
+        their first use."""
+        return coding_digests(self.model, self.backend, self.precision)
 
     def prefix(self, spec: ImageSpec) -> int:
         """Return how many bytes before the first unknown one can be prefilled: those of whole steps."""

@@ -252,7 +252,12 @@ class Ready:
     digest: str = ""  # of everything that decides which bytes are painted; equal digests paint equal bytes
     backend_name: str = ""  # as --backend names it
     fallbacks: tuple[str, ...] = ()  # for each faster backend, "name: why it is not used"
-    coding: str = ""  # of everything that decides what a code paints; equal ones decode each other's codes
+    codings: tuple[str, ...] = ("",)  # of everything that decides what a code paints: of new files, and of earlier ones
+
+    @property
+    def coding(self) -> str:
+        """The digest of new files of codes: models with an equal one decode each other's."""
+        return self.codings[0]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class DecodeValues:
 
     files: Sequence[CodeFile]
     images: Sequence[int]  # which of the images of all files together, from 0
-    coding: str  # of the model at hand
+    codings: Sequence[str]  # of the model at hand, that of new files first
     precision: str
     digest: str = ""  # of the model that must decode them; empty: any
     is_checked: bool = True  # else images are returned even where they are not what was encoded
@@ -118,7 +118,7 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
     """Return the task that decodes images; InvalidInput where the model did not make the codes, an image is named
     twice, or too many have a checksum with them."""
     for file in values.files:
-        file.check_model(values.coding, values.precision, model.config, values.param)
+        file.check_model(values.codings, values.precision, model.config, values.param)
     wanted = sorted(set(values.images))
     if len(wanted) < len(values.images):
         raise InvalidInput("images: name each image once.", "images")

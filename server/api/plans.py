@@ -52,7 +52,7 @@ async def decode_task(models: ModelRegistry, fields: DecodingRequest) -> tuple[S
     values = DecodeValues(
         files,
         [number for each in ranges for number in each],
-        model.engine.ready.coding,
+        model.engine.ready.codings,
         model.engine.options.precision,
         digest=model.engine.ready.digest,
         is_checked=not fields.unchecked,
@@ -77,7 +77,7 @@ def _model_of(models: ModelRegistry, name: str | None, files: Sequence[CodeFile]
     served = [model for model in models.all.values() if model.state != "failed"] if name is None else []
     served = served or [models.usable(name)]
     for model in served:
-        if model.engine.ready is not None and model.engine.ready.coding == file.coding:
+        if model.engine.ready is not None and file.coding in model.engine.ready.codings:
             return model
     here = []
     for model in served:

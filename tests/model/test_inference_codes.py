@@ -86,7 +86,7 @@ def test_what_cannot_be_decoded_is_a_sentence(models: "dict[str, scanline.Model]
         model.decompress(data, images=[3])
     with pytest.raises(ValueError, match="class_name names 2 classes for 3 images"):
         model.compress(images, class_name=["7", "7"])
-    with pytest.raises(ValueError, match="images_a_code must be a whole number from 1 to 65,536, not 0"):
+    with pytest.raises(ValueError, match="images_a_code must be a whole number from 1 to 4,096, not 0"):
         model.compress(images, images_a_code=0)
 
 

@@ -58,7 +58,7 @@ def decompress(
     if model is None:
         raise ValueError(f"{file} is of no shipped model; give --model")
     loaded = load(model, device=device, precision=codes.precision, backend=backend)
-    codes.check_model(loaded.coding, loaded.precision, loaded.config, str(file))
+    codes.check_model(loaded.codings, loaded.precision, loaded.config, str(file))
     check_sheet(out, shown_film, len(wanted or range(codes.count)), loaded.config)
     with model_bar("decoding") as progress:
         found = loaded.decode(codes, wanted, str(file), progress)

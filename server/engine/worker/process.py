@@ -126,7 +126,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             generator.digest,
             generator.backend_name,
             generator.fallbacks,
-            generator.coding,
+            generator.codings,
         )
         connection.send([ready])
         run(Engine(generator), connection)

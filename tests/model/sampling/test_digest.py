@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from torch.nn import functional
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import digest as digests
-from scanline.model.sampling.digest import model_digest
+from scanline.model.sampling.digest import coding_digests, model_digest
 from scanline.model.sampling.engine import OTHER_MODEL, Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
@@ -58,6 +60,32 @@ def test_configuration_precision_backend_version_and_painting_each_change_it(
     monkeypatch.setattr(digests, "PAINTING", 0)
     found.append(model_digest(grey, backend, "exact"))
     assert len(set(found)) == 6
+
+
+def test_what_rounds_differently_has_other_digests(grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As MKL does on another processor, of which the backend's description says nothing."""
+    backend = Generator(grey, 1, backend="eager").backend
+    before = model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
+    linear = functional.linear
+
+    def in_float64(values: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        return linear(values.double(), weight.double(), None if bias is None else bias.double()).float()
+
+    assert before == (model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0])
+    monkeypatch.setattr(functional, "linear", in_float64)
+    after = model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+
+
+def test_words_of_classes_and_mirrored_change_no_coding() -> None:
+    words = tuple((f"word {number}",) for number, _ in enumerate(CLASSES.classes))
+    generators = [
+        Generator(small_models.model(config), 1, backend="eager")
+        for config in (CLASSES, replace(CLASSES, classes=words), replace(CLASSES, mirrored=True))
+    ]
+    assert len({each.codings[0] for each in generators}) == 1
+    assert len({each.digest for each in generators}) == 3
 
 
 def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sentence(engine: Engine) -> None:

@@ -29,7 +29,7 @@ from tests.support.waiting import PATIENCE
 def test_a_started_engine_reports_its_resources(faulty_engine: RecordingClient, grey: Transformer) -> None:
     assert faulty_engine.ready is not None
     generator = Generator(grey, 1, threads=1)
-    how = (generator.backend.name, generator.digest, generator.backend_name, generator.fallbacks, generator.coding)
+    how = (generator.backend.name, generator.digest, generator.backend_name, generator.fallbacks, generator.codings)
     state_bytes = grey.config.state_bytes_per_image
     assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", state_bytes, *how)
 
