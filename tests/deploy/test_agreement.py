@@ -62,6 +62,10 @@ SAME: dict[str, tuple[Any, Any]] = {
         [service["image"] for service in (*map(CONTAINERS.get, IMAGES), COMPOSE["scanline"], COMPOSE_CUDA["scanline"])],
         [f"scanline:{PROJECT['version']}{kind}" for kind in (*IMAGES.values(), "", "-cuda")],
     ),
+    "image of the page": (
+        re.findall(r"scanline:[\w.-]+", (manifests.ROOT / "docs/deploy.md").read_text()),
+        [f"scanline:{PROJECT['version']}{kind}" for kind in ("", "-cuda", "-cluster") for _ in (1, 2)],
+    ),
     "arguments of the build": (
         COMPOSE_CUDA["scanline"]["build"]["args"].keys() & {*dockerfile(r"^ARG (\w+)")},
         COMPOSE_CUDA["scanline"]["build"]["args"].keys(),

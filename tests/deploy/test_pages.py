@@ -17,7 +17,7 @@ from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-OPERATE, CONFIGURE, DEPLOY = ((DOCS / f"{name}.md").read_text() for name in ("operate", "configure", "deploy"))
+CONFIGURE = (DOCS / "configure.md").read_text()
 SERVE = {each.opts[0]: each for each in get_command(app).commands["serve"].params}  # type: ignore[attr-defined]
 OPTION = re.compile(r"^\| `(--[a-z-]+)` \|.*\|([^|]*)\|$", re.MULTILINE)
 SIZES = re.findall(r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \|$", CONFIGURE, re.MULTILINE)
@@ -38,12 +38,6 @@ def test_every_option_is_documented_once_as_its_help_says() -> None:
     assert WRITTEN == CONFIGURE
 
 
-def test_options_and_variables_are_settings() -> None:
-    pages = OPERATE + CONFIGURE + DEPLOY
-    assert set(re.findall(r"`(--[a-z-]+)", pages)) <= SERVE.keys()
-    assert {name.lower() for name in re.findall(r"SCANLINE_([A-Z_]+)", pages)} <= Settings.model_fields.keys()
-
-
 def test_every_argument_of_a_cluster_is_documented_with_its_default() -> None:
     shown = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*?)`? ?\|", (DOCS / "cluster.md").read_text(), re.MULTILINE))
     assert shown == {"model": zoo.DEFAULT} | {
@@ -55,7 +49,9 @@ def test_every_argument_of_a_cluster_is_documented_with_its_default() -> None:
 
 def test_its_alerts_are_those_of_the_rules() -> None:
     rules = DOCS.parent / "deploy/alerts.yml"
-    assert set(re.findall(r"`(Scanline\w+)`", OPERATE)) == set(re.findall(r"alert: (\w+)", rules.read_text()))
+    assert set(re.findall(r"`(Scanline\w+)`", (DOCS / "operate.md").read_text())) == set(
+        re.findall(r"alert: (\w+)", rules.read_text())
+    )
 
 
 def test_every_preset_and_model_has_its_images_per_gigabyte_computed_from_state_and_bytes() -> None:
