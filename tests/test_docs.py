@@ -12,7 +12,7 @@ from scanline.server.settings import Settings
 from tests.test_frozen import fields
 
 ROOT = Path(__file__).parents[1]
-GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAGES = [*GUIDES, *sorted([*ROOT.glob("benchmarks/*/README.md"), *ROOT.glob("kernels/*/README.md")])]
 TOO_LONG = {f"{name}.md" for name in ("cluster", "codec", "gpu", "hub", "operations", "paper", "performance", "train")}
 PATH = re.compile(r"`((?!kernels/NAME)(?:\.ci|benchmarks|deploy|docs|kernels|model|server|tests)/[\w./-]*)`")
