@@ -12,6 +12,7 @@ from scanline.server.settings import Settings
 from tests.test_frozen import fields
 
 ROOT = Path(__file__).parents[1]
+LOG = ROOT / "benchmarks/log"
 GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAGES = [*GUIDES, *sorted([*ROOT.glob("benchmarks/*/README.md"), *ROOT.glob("kernels/*/README.md")])]
 TOO_LONG = {"cluster.md", "operations.md", "performance.md"}  # pages to be rewritten; no page is added
@@ -59,21 +60,21 @@ def test_commands_options_and_variables_of_a_page_exist(page: Path) -> None:
     text = page.read_text()
     spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
     lines = [line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
-    unknown = [name for code in (*spans, *lines) for name in unknown_names(code)]
+    unknown = [name for code in (*spans, *lines) for name in unknown_names(code, page.stem)]
     unknown += set(re.findall(r"\bSCANLINE_[A-Z_]*[A-Z]", text)) - VARIABLES
     assert unknown == []
 
 
-def unknown_names(code: str) -> Iterator[str]:
+def unknown_names(code: str, page: str) -> Iterator[str]:
     """The command of ours in a line of code where there is none of that name, and options that it does not have.
-    Options without a command may be any command's or script's."""
+    Options without a command are those of the page's command, or of any command or script."""
     if called := re.search(r"(?:^|[ /])scanline ([a-z]+)(.*)", code):
         name, code = called[1], re.split(r" [|&#]", called[2])[0]
         if name not in COMMANDS:
             yield f"scanline {name}"
     else:
         name = code.split(" --")[0]
-    known = COMMANDS.get(name, OPTIONS if code.startswith("--") else None)
+    known = COMMANDS.get(page, OPTIONS) if code.startswith("--") else COMMANDS.get(name)
     if known is not None:
         yield from set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", code)) - known
 
@@ -124,3 +125,22 @@ def names_in_tables(page: str, column: str) -> set[str]:
     """The names in the first cells of the tables whose first column begins with this word."""
     tables = re.findall(rf"^\| {column}\b.*\n((?:\|.*\n)+)", page, re.MULTILINE)
     return set().union(*(named(row.split("|")[1]) for table in tables for row in table.splitlines()))
+
+
+def log_lines() -> list[str]:
+    """The lines of the log's index, newest first: date, title and verdict of each result."""
+    lines = []
+    for file in sorted(LOG.glob("2*.md"), reverse=True):
+        title = re.match(r"# (.+) \((kept|negative|measured|fixed|undecided|predicted)\)\n", file.read_text())
+        assert title, f"{file.name} does not begin with '# Title (verdict)'"
+        lines.append(f"| {file.name[:10]} | [{title[1]}]({file.name}) | {title[2]} |\n")
+    return lines
+
+
+def test_the_index_of_the_log_has_every_result() -> None:
+    assert re.findall(r"^\| 2.*\n", (LOG / "README.md").read_text(), re.MULTILINE) == log_lines()
+
+
+if __name__ == "__main__":
+    text = re.sub(r"^\| 2.*\n", "", (LOG / "README.md").read_text(), flags=re.MULTILINE)
+    (LOG / "README.md").write_text(text + "".join(log_lines()))
