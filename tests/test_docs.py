@@ -14,7 +14,7 @@ from tests.test_frozen import fields
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "benchmarks/log"
 GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-PAGES = [*GUIDES, *sorted([*ROOT.glob("benchmarks/*/README.md"), *ROOT.glob("kernels/*/README.md")])]
+PAGES = [*GUIDES, *sorted(ROOT.glob("[bkm]*/**/README.md"))]  # of benchmarks, kernels, model
 TOO_LONG = {"cluster.md", "operations.md", "performance.md"}  # pages to be rewritten; no page is added
 PATH = re.compile(r"`((?!kernels/NAME)(?:\.ci|benchmarks|deploy|docs|kernels|model|server|tests)/[\w./-]*)`")
 MODULE = re.compile(r"python -m ((?:benchmarks|tests|scanline)\.[\w.]+)")
