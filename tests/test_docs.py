@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from benchmarks import tables
 from scanline.server.cli.app import app
 from scanline.server.settings import Settings
 from tests.test_frozen import fields
@@ -15,7 +16,6 @@ ROOT = Path(__file__).parents[1]
 LOG = ROOT / "benchmarks/log"
 GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAGES = [*GUIDES, *sorted(ROOT.glob("[bkm]*/**/README.md"))]  # of benchmarks, kernels, model
-TOO_LONG = {"cluster.md", "operations.md", "performance.md"}  # pages to be rewritten; no page is added
 PATH = re.compile(r"`((?!kernels/NAME)(?:\.ci|benchmarks|deploy|docs|kernels|model|server|tests)/[\w./-]*)`")
 MODULE = re.compile(r"python -m ((?:benchmarks|tests|scanline)\.[\w.]+)")
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([\w-]+))?\)")
@@ -27,7 +27,8 @@ COMMANDS = {
 }
 SOURCES = "".join(file.read_text() for part in ("server", "model") for file in ROOT.glob(f"{part}/**/*.py"))
 SCRIPTS = "".join(file.read_text() for part in ("benchmarks", "tests/kernels") for file in ROOT.glob(f"{part}/**/*.py"))
-OPTIONS = set.union(*COMMANDS.values()) | set(re.findall(r'"(--[a-z-]+)"', SOURCES + SCRIPTS))
+PIPS = {"--extra-index-url"}
+OPTIONS = PIPS.union(*COMMANDS.values(), re.findall(r'"(--[a-z-]+)"', SOURCES + SCRIPTS))
 VARIABLES = {f"SCANLINE_{name.upper()}" for name in Settings.model_fields}
 
 
@@ -79,11 +80,7 @@ def unknown_names(code: str, page: str) -> Iterator[str]:
         yield from set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", code)) - known
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[pytest.mark.xfail(strict=True)] * (page.name in TOO_LONG)) for page in GUIDES],
-    ids=by_name,
-)
+@pytest.mark.parametrize("page", GUIDES, ids=by_name)
 def test_sentences_of_a_page_are_short(page: Path) -> None:
     found = sorted(sentences(page.read_text()))
     lengths = [length for length, _ in found]
@@ -123,8 +120,8 @@ def named(text: str) -> set[str]:
 
 def names_in_tables(page: str, column: str) -> set[str]:
     """The names in the first cells of the tables whose first column begins with this word."""
-    tables = re.findall(rf"^\| {column}\b.*\n((?:\|.*\n)+)", page, re.MULTILINE)
-    return set().union(*(named(row.split("|")[1]) for table in tables for row in table.splitlines()))
+    found = re.findall(rf"^\| {column}\b.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    return set().union(*(named(row.split("|")[1]) for table in found for row in table.splitlines()))
 
 
 def log_lines() -> list[str]:
@@ -139,6 +136,11 @@ def log_lines() -> list[str]:
 
 def test_the_index_of_the_log_has_every_result() -> None:
     assert re.findall(r"^\| 2.*\n", (LOG / "README.md").read_text(), re.MULTILINE) == log_lines()
+
+
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
+def test_tables_show_what_was_recorded(page: Path) -> None:
+    assert page.read_text() == tables.rendered(page.read_text()), "run python -m benchmarks.tables"
 
 
 if __name__ == "__main__":

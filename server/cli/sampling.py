@@ -1,6 +1,7 @@
 """Helpers of `sample`, `complete`, `score` and `classify`: read a picture, print a summary."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from scanline.model.images.cleaning import Clean
 from scanline.model.images.given_images import read_completion
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
+from scanline.model.named_files import is_stream
 
 
 def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
@@ -46,6 +48,13 @@ def print_summary(
     """Print what was painted [n], as one line, which ends in `words`, or one JSON object, to which `more` belongs."""
     if as_json:
         summary = {"out": str(out), "n": len(bits_per_dim), "seed": seed, "bits_per_dim": bits_per_dim.tolist()}
-        print(json.dumps(summary | more))
+        print_result(out, json.dumps(summary | more))
     else:
-        print(f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim{words}")
+        print_result(
+            out, f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim{words}"
+        )
+
+
+def print_result(out: Path, line: str) -> None:
+    """Print a line to standard output, or to standard error where `out` is a stream, which may be the former."""
+    print(line, file=sys.stderr if is_stream(out) else sys.stdout)
