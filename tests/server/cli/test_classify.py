@@ -23,9 +23,6 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
     best = law.posterior.max(axis=1)
     assert lines == [f"{name}  {share:.4f}  {file}" for name, share, file in zip(law.best, best, files, strict=True)]
     assert done("classify", "--model", directory, tmp_path).splitlines() == lines  # a folder: by name
-    scores = [model.score(image)[0] for image in images]
-    mean = f"mean {np.mean(scores):.4f} +- {np.std(scores, ddof=1) / 3**0.5:.4f} bits/dim (3 images)"
-    assert done("score", "--model", directory, tmp_path).splitlines()[-1] == mean
     rows = json.loads(done("classify", "--model", directory, *files, "--json"))["data"]
     assert [(row["picture"], row["class"]) for row in rows] == [*zip(map(str, files), law.best, strict=True)]
     for i, row in enumerate(rows):
