@@ -49,8 +49,10 @@ class CudaOptions:
     # In one graph of few images, whose steps are expected to be short compared with the launch of a graph.
     steps: int = 8
     few: int = 256  # images
-    prefill_images: int = 64  # that are prefilled at once
-    prefill_rows: int = 4096  # positions of all of them together that are prefilled in one pass
+    prefill_images: int = 256  # that are prefilled at once
+    # Positions of all of them together that are prefilled in one pass: a pass is some 60 launches whatever it has. The
+    # buffers of so many are 154 MB at the paper's size.
+    prefill_rows: int = 16_384
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
