@@ -47,7 +47,8 @@ def scored(
     yield Finding(f"{what}/differing", differing, "costs", f"of {images.size} bytes, from the first way's")
     seconds = float(np.median(durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3))))
     yield Finding(what, len(images) / seconds, "images/s", f"{len(images)} in one call")
-    seconds = float(np.median(durations(lambda: list(run(Engine(generator), one)), 0.0, sizes.device, sizes.calls(9))))
+    engine = Engine(generator)
+    seconds = float(np.median(durations(lambda: list(run(engine, one)), 0.0, sizes.device, sizes.calls(9))))
     yield Finding(f"{what}/one_image", 1e3 * seconds, "ms", f"{len(one.images)} readings of it through the engine")
 
 
