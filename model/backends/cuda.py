@@ -77,7 +77,7 @@ class CudaBackend(Backend):
     ) -> None:
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
-        self.prefill_images = options.prefill_graphs[-1][0]
+        self.prefill_images, self.prefill_steps = options.prefill_graphs[-1]
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
