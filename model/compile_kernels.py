@@ -33,7 +33,6 @@ from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 STATES = (torch.float32, torch.bfloat16)  # of the precisions that a GPU has
-READ_STEPS = 16  # each place of a row in 16-byte units of memory is met
 SLOTS = 16  # no launch is made, so none of them is beyond the end; what counts is how layers are aligned in memory
 
 
@@ -94,7 +93,7 @@ def launch_all(model: Transformer) -> None:
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
         images = torch.zeros(1, config.bytes, dtype=torch.uint8)
-        stop = min(config.bytes, config.first + READ_STEPS * config.step_bytes)
+        stop = config.first + config.step_bytes
         for in_one_launch in (True, False):
             backend.kernel_prefill.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype)

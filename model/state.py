@@ -53,7 +53,7 @@ class State:
         """Return a copy of the images of these rows [n], int64 or bool."""
         return State(self.s[:, rows], self.z[:, rows], self.position[rows], self.conv_state[:, rows])
 
-    def put(self, rows: torch.Tensor, state: "State") -> None:
+    def put(self, rows: torch.Tensor | slice, state: "State") -> None:
         """Replace the images of these rows [n], IN PLACE."""
         self.position[rows] = state.position
         for name in NUMBERS:

@@ -8,7 +8,7 @@ from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
 from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels
 from benchmarks.gpu.painting import bench, memory, rates
-from benchmarks.gpu.reading import reading
+from benchmarks.gpu.reading import likelihoods, reading
 from benchmarks.gpu.resampling import resampling
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import Sizes
@@ -37,7 +37,8 @@ PARTS = (
     Part("bench", bench, 60, "`scanline bench`: one image, scoring, memory over positions, the authors' library"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
-    Part("reading", reading, 60, "prefill, completions, codes"),
+    Part("likelihoods", likelihoods, 40, "scoring and classification, by passes with and without graphs"),
+    Part("reading", reading, 60, "completions, codes"),
     Part("resampling", resampling, 25, "copies of whole slots between particles"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),

@@ -49,7 +49,7 @@ class Sizes:
     copied: int  # bytes of a copy, more than any cache
     side: int  # of the square products
     read: int  # images that are read, scored or completed together
-    judged: int  # images on which 16-bit states are judged
+    judged: int  # images that are scored in one call, and on which 16-bit states are judged
 
     @property
     def device(self) -> str:
@@ -101,7 +101,7 @@ def tiny(config: ModelConfig) -> ModelConfig:
     return replace(config, **TINY, **window, **waves)
 
 
-DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "prefill_images": 2, "prefill_rows": 8}
+DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "prefill_graphs": ((1, 8), (2, 4))}
 STATES = (torch.float32, torch.bfloat16)
 
 

@@ -28,6 +28,7 @@ class Backend:
     state_dtype: torch.dtype  # in which s is stored between steps
     is_asynchronous: bool
     prefill_images: int  # images that `prefill` computes at once; more take their time one after the other
+    prefill_steps = 42  # of which a call has a multiple at best: the rows of a tile of the cpu kernel
     # Whether `prefill` has the bits of `advance`, and so the same however its bytes are divided into calls. If not,
     # they differ by rounding: attention in chunks adds in another order than the recurrence.
     prefills_in_chunks: bool

@@ -27,6 +27,7 @@ from scanline.kernels.causal_conv.triton import causal_conv, causal_conv_sequenc
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.kernels.triton.copy_slots import copy_slots
+from scanline.kernels.triton.known_rows import write_rows
 from scanline.kernels.triton.linear import WIDE, Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments
 from scanline.kernels.triton.sampling import draw_uniforms
@@ -128,6 +129,14 @@ def copies() -> None:
         draw_uniforms(slots[first:], slots[first:], slots[first:])
 
 
+def known_rows() -> None:
+    """Launches what a pass over known bytes begins with, of grey pixels and of colour."""
+    two = torch.arange(2)
+    for size in (1, 3):
+        images, values = (torch.zeros(2, count * size, dtype=torch.uint8) for count in (784, 1))
+        write_rows(two[:1], two, two, images, *(two.clone() for _ in range(5)), values)
+
+
 def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
     """Launches attention over short and long sequences, and its gradients."""
     for dtype, widths in ((torch.float32, (32, 64)), (torch.bfloat16, (32, 64))):
@@ -168,6 +177,7 @@ def quick(capability: int) -> None:
     s, z = torch.zeros(2, 8, 32, 32), torch.zeros(2, 8, 32)
     fused_recurrent_step(torch.zeros(2, 768), s, z, torch.arange(2), chained=chained)
     copy_slots(s, torch.arange(2), torch.arange(2))
+    known_rows()
     orders((8, 32, torch.float32))
     prefixes()
     convolutions(capability, (256,))
@@ -229,7 +239,7 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
         for name, (config, stored) in MODELS.items()
         for batch in BATCHES
     }
-    parts |= {"states": lambda: states(capability), "copies": copies, "attention": attention}
+    parts |= {"states": lambda: states(capability), "copies": copies, "rows": known_rows, "attention": attention}
     parts |= {"causal_conv": lambda: convolutions(capability)}
     parts |= {"quick": largest_product if capability in SMALL else lambda: quick(capability)}
     parts |= {"orders": lambda: orders((8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32))}

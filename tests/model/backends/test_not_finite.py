@@ -30,7 +30,7 @@ def backend_of(name: str, value: float, config: ModelConfig) -> Backend:
     if name == "eager":
         return EagerBackend(model)
     if name == "cuda":
-        return CudaBackend(model.to(DEVICE), options=CudaOptions((2,), steps=1, prefill_images=2, prefill_rows=8))
+        return CudaBackend(model.to(DEVICE), options=CudaOptions((2,), steps=1, prefill_graphs=((1, 4), (2, 4))))
     if not cpu_kernels.available():
         pytest.skip("the cpu kernel was not compiled")
     return CpuBackend(model, 1)

@@ -30,7 +30,7 @@ class Run:
 
 
 def options(*sizes: int, steps: int = 1) -> CudaOptions:
-    return CudaOptions(sizes, steps, few=2, prefill_images=2, prefill_rows=8)
+    return CudaOptions(sizes, steps, few=2, prefill_graphs=((1, 4), (2, 4)))
 
 
 ALONE = Run(0, options(1, 2, PARTICLES + 1), NEVER)

@@ -20,7 +20,7 @@ TINY = small_models.config(height=1, width=4, layers=1)
 
 def small(sizes: tuple[int, ...]) -> CudaOptions:
     """Options for few images: two steps in a graph of one image, and few rows to read at a time."""
-    return CudaOptions(sizes=sizes, steps=2, few=1, prefill_images=2, prefill_rows=6)
+    return CudaOptions(sizes=sizes, steps=2, few=1, prefill_graphs=((2, 3),))
 
 
 def with_base(model: Transformer, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:

@@ -27,7 +27,7 @@ KNOWN_BITS = {7: 40.0, 2: 45.0, 5: 1.0, 1: 2.5, 0: 2.5, 4: 2.5}
 
 
 def backend_of(model: Transformer, state_dtype: torch.dtype = torch.float32) -> CudaBackend:
-    return CudaBackend(model, state_dtype, options=CudaOptions((4,), steps=1, prefill_images=1, prefill_rows=4))
+    return CudaBackend(model, state_dtype, options=CudaOptions((4,), steps=1, prefill_graphs=((1, 4),)))
 
 
 def filled(state_dtype: torch.dtype = torch.float32) -> SlotPool:

@@ -21,9 +21,7 @@ from tests.support.sweeps import and_slow
 SMALL = {"height": 1, "width": 3, "layers": 1}
 IMAGES = 3
 LABELS = torch.tensor([2, 0, 1])  # of the images, where the model has classes
-OPTIONS = CudaOptions(
-    sizes=(4,), steps=1, prefill_images=2, prefill_rows=4
-)  # fewer images and positions at once than there are
+OPTIONS = CudaOptions((4,), steps=1, prefill_graphs=((2, 2),))  # fewer images and steps at once than there are
 # every way to read a step's bytes and to predict them; what only changes the layers between is tested with the step
 KINDS = and_slow(
     ["histogram", "strokes", "waves of pixels"], "plain", "post", "authors", "colour", "categorical", "window", "pixels"
@@ -63,12 +61,12 @@ def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
     return history
 
 
-def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int]) -> list[Read]:
+def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int], labels: torch.Tensor = LABELS) -> list[Read]:
     """Reads images up to each of the stops [B], one after the other."""
     state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype)
     bits, start = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64), backend.config.first
     for ends in stops:
-        batch = PrefillBatch.of(images, state, np.array(ends), *there(LABELS[: len(images)]))
+        batch = PrefillBatch.of(images, state, np.array(ends), *there(labels))
         found = backend.prefill(replace(batch, start=start))
         start = ends[0]
         assert found.shape == (len(images), max(ends))
@@ -97,8 +95,12 @@ def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) ->
     stops = [length, length - 2 * size, model.config.first + size]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
-    (alone,) = read(backend, images[:1], [stops[2]], [length])
-    check(history[0], backend, length, alone)
+    # The launches are those that were recorded: none of their numbers may be of the first call.
+    recorded, others, half = dict(backend.kernel_prefill.graphs), [2, 0], [model.config.first + size] * 2
+    assert len(recorded) == 1
+    for i, found in zip(others, read(backend, images[others], half, [length] * 2, labels=LABELS[others]), strict=True):
+        check(history[i], backend, length, found)
+    assert backend.kernel_prefill.graphs == recorded
 
 
 def test_states_in_16_bits_are_rounded_after_each_position() -> None:
