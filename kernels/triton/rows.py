@@ -1,8 +1,9 @@
 """Several products of the same rows in one launch: of attention's result, the feed-forward network and the projection
 after it, with their norms and residuals. Reference: the chain of `linear`, bit for bit.
 
-A program has 32 rows and all that becomes of them: x stays in registers, and weights stream through shared memory once
-for both float16 halves of a row, which stand side by side as two columns of a product's second factor. Each column's
+A program has 32 rows and all that becomes of them: numbers between two products never
+leave the multiprocessor, and weights stream through shared memory once
+for both float16 halves of a row, which are two neighbouring columns of a product's second factor. Each column's
 sum runs through K in ascending order, a tensor core's 16 at a time, as in `linear`; a norm's moments are added in the
 order of `moments.py`. It pays where there are rows for most multiprocessors.
 """
@@ -12,7 +13,7 @@ import triton
 import triton.language as tl
 
 from scanline.kernels.triton.layer_norm import EPSILON
-from scanline.kernels.triton.linear import LOW, Halves, _activated, _weights
+from scanline.kernels.triton.linear import LOW, Halves, _activated
 from scanline.kernels.triton.moments import BLOCK, block_moments, blocks, of_blocks, store_moments
 from scanline.kernels.triton.pdl import options, wait
 
@@ -21,13 +22,14 @@ Linear = tuple[Halves, torch.Tensor]  # weight [O, K] and bias [O]
 ROWS, PART, WARPS, STAGES = 32, 64, 8, 2  # PART: of outputs or of K at a time
 WIDEST = 256  # with wider rows, registers spill
 # bytes of a program: two weights fetched ahead, the halves of x and of a part of the hidden numbers
-SHARED = 180 * 1024
+SHARED = 169 * 1024
 
 
-def fits(width: int, linears: list[Halves], shared: int | None = None) -> bool:
-    """Return whether the products of rows of that width fit a card with so many bytes of shared memory for a program.
-    Weights with a low part do not: they would be read twice."""
-    return width <= WIDEST and all(weight.low is None for weight in linears) and (shared or SHARED) >= SHARED
+def fits(width: int, hidden: int, weights: list[Halves], shared: int | None = None) -> bool:
+    """Return whether feed-forward networks of these widths fit a card with so many bytes of shared memory for a
+    program. Weights with a low part do not fit, as they would be read twice."""
+    even = width <= WIDEST and hidden % PART == 0
+    return even and all(weight.low is None for weight in weights) and (shared is None or shared >= SHARED)
 
 
 def feed_forward_rows(
@@ -48,15 +50,16 @@ def feed_forward_rows(
     source, out_linear = attended or (None, None)
     next_norm, next_linear, out = after or (None, None, None)
     linears = [linear for linear in (out_linear, first, second, next_linear) if linear is not None]
-    shapes = [weight.high.shape for weight, _ in linears]
-    if (hidden, width) not in shapes or (width, hidden) not in shapes or not fits(width, [half for half, _ in linears]):
-        raise ValueError(f"x {list(x.shape)} and weights {[list(shape) for shape in shapes]} do not fit")
+    shapes = [tuple(weight.high.shape) for weight, _ in linears]
+    expected = [(width, width)] * (attended is not None) + [(hidden, width), (width, hidden)]
+    expected += [] if out is None else [(out.shape[1], width)]
+    if shapes != expected or not fits(width, hidden, [weight for weight, _ in linears]):
+        raise ValueError(f"x {list(x.shape)} and weights {shapes} do not fit")
     assert all(t is None or (t.is_contiguous() and len(t) == batch) for t in (x, seen, source, out, moments))
     assert seen is None or attended is None
     assert moments is None or moments.shape == (batch, blocks(width), 2)
     assert seen is None or seen.shape == x.shape
     assert source is None or source.shape == x.shape
-    assert out is None or out.shape == (batch, len(next_linear[1]))
     _feed_forward_rows[(triton.cdiv(batch, ROWS),)](
         x, source, *_pointers(out_linear), seen, *(norm or (None, None)), *_pointers(first), *_pointers(second),
         *(next_norm or (None, None)), *_pointers(next_linear), out, moments, batch, width, hidden,
@@ -75,6 +78,14 @@ def _halves(value, scale):
     above = value.to(tl.float16)
     below = ((value - above.to(tl.float32)) * scale).to(tl.float16)
     return tl.reshape(tl.join(above, below), (value.shape[0], 2 * value.shape[1]))
+
+
+@triton.jit
+def _weights(weight, o, k, stride: tl.constexpr, outer, inner):
+    """Return [o, k] of a part of a weight [outer, inner] whose rows are `stride` numbers apart."""
+    return tl.load(
+        weight + o[:, None] * stride + k[None, :], mask=(o < outer)[:, None] & (k < inner)[None, :], other=0.0
+    )
 
 
 @triton.jit
@@ -125,27 +136,31 @@ def _feed_forward_rows(
     scale: tl.constexpr,
     chained: tl.constexpr,
 ):
-    b = tl.program_id(0) * rows + tl.arange(0, rows)
+    # A tile begins at a scalar address, so that its other addresses need no registers.
+    first = tl.program_id(0).to(tl.int64) * rows
+    row = tl.arange(0, rows)[None, :]
     k = tl.arange(0, block)
-    inside = (b < batch)[None, :]
-    row = b[None, :].to(tl.int64)
+    p = tl.arange(0, part)
+    inside = row < batch - first
+    x += first * width
     places = row * width + k[:, None]
     there = inside & (k < width)[:, None]
 
-    # Weights are not fetched before the wait: the pipeliner's copies would be those of a loop.
+    # Nothing is fetched before the wait, which must stand in front of all copies of the loops' pipelines.
     wait(chained)
     if attended is not None:
         sums = tl.zeros((block, 2 * rows), tl.float32)
+        attended += first * width
         for start in tl.range(0, width, part, num_stages=stages):
-            p = start + tl.arange(0, part)
-            read = tl.load(attended + row * width + p[:, None], mask=inside & (p < width)[:, None], other=0.0)
-            sums = tl.dot(_weights(out_weight, k, p, width, width), _halves(read, scale), sums)
+            left = width - start
+            read = tl.load(attended + start + row * width + p[:, None], mask=inside & (p < left)[:, None], other=0.0)
+            sums = tl.dot(_weights(out_weight + start, k, p, width, width, left), _halves(read, scale), sums)
         read = _result(sums, out_bias, k, width, scale) + tl.load(x + places, mask=there, other=0.0)
-        # Loaded again at the end, by whichever thread: registers are needed meanwhile.
+        # x is loaded again at the end, by whichever thread: its registers are needed meanwhile.
         tl.store(x + places, read, mask=there)
         tl.debug_barrier()
     else:
-        read = tl.load((x if seen is None else seen) + places, mask=there, other=0.0)
+        read = tl.load((x if seen is None else seen + first * width) + places, mask=there, other=0.0)
 
     # The feed-forward network, a part of its hidden numbers after the other.
     if norm_weight is not None:
@@ -153,20 +168,21 @@ def _feed_forward_rows(
     both = _halves(read, scale)
     sums = tl.zeros((block, 2 * rows), tl.float32)
     for start in tl.range(0, hidden, part, num_stages=stages):
-        o = start + tl.arange(0, part)
-        expanded = tl.dot(_weights(first_weight, o, k, hidden, width), both)
-        expanded = _activated(_result(expanded, first_bias, o, hidden, scale), activation)
-        sums = tl.dot(_weights(second_weight, k, o, width, hidden), _halves(expanded, scale), sums)
+        expanded = tl.dot(_weights(first_weight + start * width, p, k, width, part, width), both)
+        expanded = _activated(_result(expanded, first_bias + start, p, part, scale), activation)
+        sums = tl.dot(_weights(second_weight + start, k, p, hidden, width, part), _halves(expanded, scale), sums)
     value = _result(sums, second_bias, k, width, scale) + tl.load(x + places, mask=there, other=0.0)
     tl.store(x + places, value, mask=there)
     if moments is not None:
+        b = first + tl.arange(0, rows)
         store_moments(moments, tl.trans(value), b, b < batch, 0, width)
 
     # The projection that reads the result's norm: of the next layer, or the head.
     if out is not None:
         both = _halves(_normed(value, next_norm_weight, next_norm_bias, k, width, epsilon), scale)
+        out += first * next_width
         for start in tl.range(0, next_width, part, num_stages=stages):
-            o = start + tl.arange(0, part)
-            result = tl.dot(_weights(next_weight, o, k, next_width, width), both)
-            result = _result(result, next_bias, o, next_width, scale)
-            tl.store(out + row * next_width + o[:, None], result, mask=inside & (o < next_width)[:, None])
+            left = next_width - start
+            result = tl.dot(_weights(next_weight + start * width, p, k, width, left, width), both)
+            result = _result(result, next_bias + start, p, left, scale)
+            tl.store(out + start + row * next_width + p[:, None], result, mask=inside & (p < left)[:, None])

@@ -21,14 +21,19 @@ def norm(width: int) -> Norm:
 
 @pytest.mark.parametrize(
     ("rows", "width", "hidden", "last", "activation"),
-    [(1, 8, 16, 5, "gelu"), (33, 70, 100, 130, "gelu"), (35, 130, 64, 65, "relu")],
+    [(1, 8, 64, 5, "gelu"), (33, 70, 128, 130, "gelu"), (35, 130, 64, 65, "relu")],
 )
 @pytest.mark.parametrize("convolved", [False, True])
 def test_bits_are_those_of_the_chain_of_products(
     rows: int, width: int, hidden: int, last: int, activation: str, convolved: bool
 ) -> None:
     x, attended, other = there(*(torch.randn(rows, width) * 2 + 1 for _ in range(3)))
-    before, first, second, after = product(width, width), product(hidden, width), product(width, hidden), product(last, width)
+    before, first, second, after = (
+        product(width, width),
+        product(hidden, width),
+        product(width, hidden),
+        product(last, width),
+    )
     norms = norm(width), norm(width)
     expected, expanded, parameters = x.clone(), x.new_empty(rows, hidden), x.new_empty(rows, last)
     moments = x.new_empty(rows, blocks(width), 2)
@@ -49,9 +54,11 @@ def test_bits_are_those_of_the_chain_of_products(
 
 def test_weights_with_a_low_part_and_cards_with_little_shared_memory_are_left_to_the_chain() -> None:
     whole, halves = Halves.of(torch.randn(4, 4)), Halves.of(torch.randn(4, 4).half().float())
-    assert fits(4, [halves])
-    assert not fits(4, [halves, whole])
-    assert not fits(257, [halves])
-    assert not fits(4, [halves], 99 * 1024)
+    assert fits(4, 64, [halves])
+    assert not fits(4, 64, [halves, whole])
+    assert not fits(257, 64, [halves])
+    assert not fits(4, 65, [halves])
+    assert not fits(4, 64, [halves], 99 * 1024)
+    x, bias = torch.zeros(2, 4), torch.zeros(4)
     with pytest.raises(ValueError, match="do not fit"):
-        feed_forward_rows(torch.zeros(2, 4), (whole, torch.zeros(4)), (whole, torch.zeros(4)), "gelu")
+        feed_forward_rows(x, (halves, bias), (halves, bias), "gelu")
