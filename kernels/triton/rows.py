@@ -1,11 +1,11 @@
 """Several products of the same rows in one launch: of attention's result, the feed-forward network and the projection
 after it, with their norms and residuals. Reference: the chain of `linear`, bit for bit.
 
-A program has 32 rows and all that becomes of them: numbers between two products never
-leave the multiprocessor, and weights stream through shared memory once
-for both float16 halves of a row, which are two neighbouring columns of a product's second factor. Each column's
-sum runs through K in ascending order, a tensor core's 16 at a time, as in `linear`; a norm's moments are added in the
-order of `moments.py`. It pays where there are rows for most multiprocessors.
+A program has 32 rows and all that becomes of them: numbers between two products never leave the multiprocessor, and
+weights stream through shared memory once for both float16 halves of a row, which are two neighbouring columns of a
+product's second factor. Each column's sum runs through K in ascending order, a tensor core's 16 at a time, as in
+`linear`; a norm's moments are added in the order of `moments.py`. So no bit depends on which of them computes a row.
+Compiled for Hopper: 169 KB of shared memory, one program a multiprocessor.
 """
 
 import torch
@@ -21,15 +21,12 @@ Norm = tuple[torch.Tensor, torch.Tensor]  # weight and bias [D]
 Linear = tuple[Halves, torch.Tensor]  # weight [O, K] and bias [O]
 ROWS, PART, WARPS, STAGES = 32, 64, 8, 2  # PART: of outputs or of K at a time
 WIDEST = 256  # with wider rows, registers spill
-# bytes of a program: two weights fetched ahead, the halves of x and of a part of the hidden numbers
-SHARED = 169 * 1024
 
 
-def fits(width: int, hidden: int, weights: list[Halves], shared: int | None = None) -> bool:
-    """Return whether feed-forward networks of these widths fit a card with so many bytes of shared memory for a
-    program. Weights with a low part do not fit, as they would be read twice."""
-    even = width <= WIDEST and hidden % PART == 0
-    return even and all(weight.low is None for weight in weights) and (shared is None or shared >= SHARED)
+def fits(width: int, hidden: int, weights: list[Halves]) -> bool:
+    """Return whether a program can have rows and hidden numbers of these widths. Weights with a low part do not fit, as
+    they would be read twice."""
+    return width <= WIDEST and hidden % PART == 0 and all(weight.low is None for weight in weights)
 
 
 def feed_forward_rows(

@@ -51,6 +51,8 @@ class CudaOptions:
     few: int = 256  # images
     prefill_images: int = 64  # that are prefilled at once
     prefill_rows: int = 4096  # positions of all of them together that are prefilled in one pass
+    # Rows from which on an H100's products of the same rows are one launch; None: never.
+    tile_rows: int | None = 1024
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -89,7 +91,8 @@ class CudaBackend(Backend):
         self.build = self.arithmetic = f"triton {triton.__version__}, {processor}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
-            self.kernels = KernelSequence(model, chained and chainable, narrow)
+            tiled = not self.on_gpu or torch.cuda.get_device_capability(device) == HOPPER
+            self.kernels = KernelSequence(model, chained and chainable, narrow, options.tile_rows if tiled else None)
             self.buffers = Buffers.of(
                 self.config, max(options.sizes[-1], options.prefill_rows, options.prefill_images), device
             )
@@ -101,15 +104,18 @@ class CudaBackend(Backend):
 
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
-        """Record the graphs of one image and of all slots, whose launches are of every kind: those of other sizes are
-        recorded when they are needed, in milliseconds, as those that read codes are, but for one. Prefill as many
-        images as may ever be prefilled at once, so that no later one compiles anything or finds too little memory."""
-        most = next((size for size in self.options.sizes if size >= len(pool.images)), self.options.sizes[-1])
+        """Record the graphs of one image, of the most without tiles of rows and of all slots, whose launches are of
+        every kind: those of other sizes are recorded when they are needed, in milliseconds, as those that read codes
+        are, but for one. Prefill as many images as may ever be prefilled at once, so that no later one compiles
+        anything or finds too little memory."""
+        sizes = self.options.sizes
+        most = next((size for size in sizes if size >= len(pool.images)), sizes[-1])
+        untiled = max((size for size in sizes if size < min(self.kernels.tile_rows or 0, most)), default=sizes[0])
         with reported_compilation():
-            for size in (self.options.sizes[0], most):
+            for size in (sizes[0], untiled, most):
                 for steps in self._graph_steps(size):
                     self._graph(pool, size, steps)
-            self._graph(pool, self.options.sizes[0], 1, decodes=True)
+            self._graph(pool, sizes[0], 1, decodes=True)
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:
