@@ -153,15 +153,15 @@ def _feed_forward_rows(
             read = tl.load(attended + start + row * width + p[:, None], mask=inside & (p < left)[:, None], other=0.0)
             sums = tl.dot(_weights(out_weight + start, k, p, width, width, left), _halves(read, scale), sums)
         read = _result(sums, out_bias, k, width, scale) + tl.load(x + places, mask=there, other=0.0)
-        # x is loaded again at the end, by whichever thread: its registers are needed meanwhile.
         tl.store(x + places, read, mask=there)
-        tl.debug_barrier()
     else:
         read = tl.load((x if seen is None else seen + first * width) + places, mask=there, other=0.0)
 
     # The feed-forward network, a part of its hidden numbers after the other.
     if norm_weight is not None:
         read = _normed(read, norm_weight, norm_bias, k, width, epsilon)
+    # x is loaded again at the end, by whichever thread: its registers are needed meanwhile.
+    tl.debug_barrier()
     both = _halves(read, scale)
     sums = tl.zeros((block, 2 * rows), tl.float32)
     for start in tl.range(0, hidden, part, num_stages=stages):
