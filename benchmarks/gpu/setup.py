@@ -102,13 +102,8 @@ def tiny(config: ModelConfig) -> ModelConfig:
 
 
 DRY_OPTIONS: dict[str, Any] = {
-    "sizes": (1, 4),
-    "steps": 2,
-    "few": 2,
-    "prefill_images": 2,
-    "prefill_rows": 8,
-    "tile_rows": 4,
-}
+    "sizes": (1, 4), "steps": 2, "few": 2, "prefill_images": 2, "prefill_rows": 8, "tile_rows": 4,
+}  # fmt: skip
 STATES = (torch.float32, torch.bfloat16)
 
 

@@ -53,10 +53,9 @@ def feed_forward_rows(
     if shapes != expected or not fits(width, hidden, [weight for weight, _ in linears]):
         raise ValueError(f"x {list(x.shape)} and weights {shapes} do not fit")
     assert all(t is None or (t.is_contiguous() and len(t) == batch) for t in (x, seen, source, out, moments))
-    assert seen is None or attended is None
+    assert seen is None or source is None
+    assert all(t is None or t.shape == x.shape for t in (seen, source))
     assert moments is None or moments.shape == (batch, blocks(width), 2)
-    assert seen is None or seen.shape == x.shape
-    assert source is None or source.shape == x.shape
     _feed_forward_rows[(triton.cdiv(batch, ROWS),)](
         x, source, *_pointers(out_linear), seen, *(norm or (None, None)), *_pointers(first), *_pointers(second),
         *(next_norm or (None, None)), *_pointers(next_linear), out, moments, batch, width, hidden,
