@@ -80,9 +80,9 @@ def recurrent_step(sizes: Sizes) -> Iterator[Finding]:
         yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "")
 
 
-def layer_products(sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
+def layer_products(name: str, sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
     """Return the products of a layer: inner and outer width, whether x is normed, activation, whether x is added."""
-    of = config(PAPER[0], sizes)
+    of = config(name, sizes)
     width, keys, hidden = of.model_width, of.heads * of.key_width, of.feed_forward
     return {
         "query_key_value": (width, 2 * keys + width, True, "none", False),
@@ -96,7 +96,7 @@ def products(sizes: Sizes) -> Iterator[Finding]:
     """Yield times of the four products of a layer as the step launches them, and of torch's product alone."""
     device = sizes.device
     for batch in ROWS if not sizes.dry else (2,):
-        for name, (inner, outer, normed, activation, residual) in layer_products(sizes).items():
+        for name, (inner, outer, normed, activation, residual) in layer_products(PAPER[0], sizes).items():
             x, weight = torch.randn(batch, inner, device=device), torch.randn(outer, inner, device=device) / 16
             halves = Halves.of(weight.half().float())
             bias, out = torch.zeros(outer, device=device), torch.zeros(batch, outer, device=device)

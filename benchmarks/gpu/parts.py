@@ -14,6 +14,7 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import Sizes
 from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
+from benchmarks.gpu.tilings import tilings
 from benchmarks.gpu.training_step import training_step
 
 
@@ -44,5 +45,6 @@ PARTS = (
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
     Part("memory", memory, 10, "bytes of a slot, graphs and buffers"),
     Part("kernels", kernels, 30, "recurrent step and products alone"),
+    Part("tilings", tilings, 35, "products of large batches, by tile, and those of a layer in one launch"),
     Part("training", training_step, 90, "an update of the weights"),
 )

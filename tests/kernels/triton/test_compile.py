@@ -37,6 +37,7 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
         "_causal_conv",
         "_causal_conv",
         "_copy_slots",
+        "_feed_forward_rows",
         "_keep",
         "_keep",
         "_linear",
