@@ -15,8 +15,9 @@ from scanline.kernels.attention.reference import EPSILON
 from scanline.kernels.feature_maps import feature_map as known_map
 from scanline.kernels.triton.pdl import options, wait
 
-ELEMENTS = 4096  # of s in one program: 16 KB of float32 in flight, 8 loads of 16 bytes for each of 128 threads
-WARPS = 4
+# Of s in one program, and in one of its warps: a head of 32 x 32, so that no sum crosses warps, no program is partly
+# empty, and 32 programs fit an SM (sm_90: 64 registers); 8 loads of 16 bytes of float32 for each thread.
+ELEMENTS = WARP_ELEMENTS = 1024
 
 
 def fused_recurrent_step(
@@ -27,6 +28,7 @@ def fused_recurrent_step(
     feature_map: str = "elu",
     y: torch.Tensor | None = None,  # [B, H M] float32, where to put the result
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
+    elements: int = ELEMENTS,  # of s in a program; other bits for each number
 ) -> torch.Tensor:
     """Update s and z of the chosen slots IN PLACE as `reference.recurrent_step`, and return y [B, H M]; rows whose slot
     is -1 are not written."""
@@ -38,7 +40,7 @@ def fused_recurrent_step(
     assert s.is_contiguous()
     assert z.is_contiguous()
     y = projected.new_zeros(len(slots), heads * value_width) if y is None else y
-    h, c, m, warps = tile(heads, key_width, value_width)
+    h, c, m, warps = tile(heads, key_width, value_width, elements)
     grid = (len(slots), triton.cdiv(heads, h))
     _step[grid](
         projected, s, z, slots, y, heads, key_width, value_width, EPSILON, feature_map, h, c, m, num_warps=warps,
@@ -47,11 +49,11 @@ def fused_recurrent_step(
     return y
 
 
-def tile(heads: int, key_width: int, value_width: int) -> tuple[int, int, int, int]:
+def tile(heads: int, key_width: int, value_width: int, elements: int = ELEMENTS) -> tuple[int, int, int, int]:
     """Return how many heads, keys and values a program has, padded, and its warps."""
     c, m = triton.next_power_of_2(key_width), triton.next_power_of_2(value_width)
-    h = min(triton.next_power_of_2(heads), max(1, ELEMENTS // (c * m)))
-    return h, c, m, WARPS * max(1, min(4, c * m // ELEMENTS))
+    h = min(triton.next_power_of_2(heads), max(1, elements // (c * m)))
+    return h, c, m, max(1, min(16, h * c * m // WARP_ELEMENTS))
 
 
 @triton.jit

@@ -103,7 +103,7 @@ def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
 
 def orders(*cases: tuple[int, int, torch.dtype]) -> None:
     """Launches steps one by one and at once; the layouts that decide the order of their sums must be the same, and no
-    product may be contracted with a sum."""
+    product may be contracted with a sum. A head of 32 is one warp, of which an SM has registers for 28."""
     for heads, width, dtype in cases:
         s, z, two = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width), torch.arange(2)
         fused_recurrent_step(torch.zeros(2, 3 * heads * width), s, z, two)
@@ -112,6 +112,9 @@ def orders(*cases: tuple[int, int, torch.dtype]) -> None:
         assert len(sums(step["ttgir"])) == 2
         assert sums(step["ttgir"]) == sums(sequence["ttgir"])
         assert not any("fma.rn" in kernel["ptx"] for kernel in (step, sequence))
+        if width == 32:
+            assert launched[-2].registers <= (72 if launched[-2].capability == 90 else 96)
+            assert all("warpsPerCTA = [1, 1" in layout for _, layout in sums(step["ttgir"]))
 
 
 def copies() -> None:
