@@ -89,7 +89,7 @@ def launch_all(model: Transformer) -> None:
     config = model.config
     for state_dtype in STATES:
         backend = CudaBackend(model, state_dtype)
-        pool = SlotPool.empty(config, SLOTS, model.device, state_dtype)
+        pool = SlotPool.empty(config, SLOTS, model.device, state_dtype, backend.deferred)
         backend.warm_up(pool)
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
@@ -97,7 +97,7 @@ def launch_all(model: Transformer) -> None:
         stop = min(config.bytes, config.first + READ_STEPS * config.step_bytes)
         for in_one_launch in (True, False):
             backend.kernel_prefill.in_one_launch = in_one_launch
-            state = State.zeros(config, 1, model.device, state_dtype)
+            state = State.zeros(config, 1, model.device, state_dtype, backend.deferred)
             backend.prefill(PrefillBatch.of(images, state, np.array([stop])))
         backend.put_codes(pool, np.arange(1), [Decoder(b"")])
         backend.advance(pool, np.arange(1), 1)

@@ -30,7 +30,10 @@ from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFERRED
 from scanline.model.state import NUMBERS, State
+
+BITS = 2  # raised with every change of a bit of our kernels' results
 
 log = logging.getLogger("scanline.model")
 
@@ -39,8 +42,8 @@ Replay = Callable[[], None]
 
 @dataclass(frozen=True)
 class CudaOptions:
-    """How the work is cut into graphs and launches: speed only, no byte depends on it. `python -m benchmarks.gpu` tries
-    it (`--parts sweep`)."""
+    """How the work is cut into graphs and launches: speed only, no byte depends on it, but where states are in 16 bits
+    on `deferred`. `python -m benchmarks.gpu` tries it (`--parts sweep`)."""
 
     # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
     # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2
@@ -51,6 +54,7 @@ class CudaOptions:
     few: int = 256  # images
     prefill_images: int = 64  # that are prefilled at once
     prefill_rows: int = 4096  # positions of all of them together that are prefilled in one pass
+    deferred: int = DEFERRED  # steps at most that a slot keeps beside s and z; 0: these are written in every step
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -78,7 +82,7 @@ class CudaBackend(Backend):
     ) -> None:
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
-        self.prefill_images = options.prefill_images
+        self.prefill_images, self.deferred = options.prefill_images, options.deferred
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
@@ -86,7 +90,7 @@ class CudaBackend(Backend):
         processor += ", narrow programs" if narrow else ""
         self.name = f"triton ({processor})"
         # Triton's compiler decides the bits of all kernels
-        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}"
+        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable, narrow)
@@ -113,12 +117,12 @@ class CudaBackend(Backend):
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:
-        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype)
+        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype, self.deferred)
         if not self.kernel_prefill.in_one_launch:
             log.warning("known bytes are prefilled with a launch for each: one for all rounds differently here")
         count = self.options.prefill_images if self.on_gpu else 1  # in the interpreter, every row takes its time
         stop = self.config.first + self.config.step_bytes
-        state = State.zeros(self.config, count, self.device, self.state_dtype)
+        state = State.zeros(self.config, count, self.device, self.state_dtype, self.deferred)
         images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
         intervals = torch.zeros(count, stop, 2, dtype=torch.int32, device=self.device)
         self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))

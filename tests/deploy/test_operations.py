@@ -16,7 +16,7 @@ from scanline.server.settings import Settings
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "operations.md").read_text()
 REPEATED = {"model", "api_key", "allow_origin", "allow_host", "trusted_proxy"}  # options that may be repeated
-ROWS = re.findall(r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
+ROWS = re.findall(r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
 
 
 def test_its_options_and_variables_are_settings() -> None:
@@ -65,6 +65,7 @@ def test_every_preset_and_model_has_its_images_per_gigabyte_computed_from_state_
     numbers = 36  # bytes of seed, index, temperature, bits, position
     for name, *shown in ROWS:
         config = load_config(zoo.find(name)) if name in zoo.names() else PRESETS[name].model
-        for number, word in zip(shown, ("exact", "bfloat16-state"), strict=True):
-            image = precision(word).state_bytes(config) + 2 * config.bytes + numbers
-            assert int(number.replace(",", "")) == round(1e9 / image), (name, word)
+        kept = ("exact", "cpu"), ("exact", "cuda"), ("bfloat16-state", "cuda")
+        for number, (word, device) in zip(shown, kept, strict=True):
+            image = precision(word).state_bytes(config, device) + 2 * config.bytes + numbers
+            assert int(number.replace(",", "")) == round(1e9 / image), (name, word, device)
