@@ -116,7 +116,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             copy_weights(options.directory, options.copy)
         generator = replace(options, directory=options.copy or options.directory).generator()
         model = generator.model
-        state_bytes = precision(options.precision).state_bytes(model.config, model.device.type)
+        state_bytes = generator.pool.state.nbytes // len(generator.pool.images)
         ready = Ready(
             model.parameter_count,
             generator.slots,

@@ -1,6 +1,7 @@
 """On the CUDA backend, reading known bytes is stepping through them, bit for bit: alone, with others, in pieces."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -113,6 +114,16 @@ def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(st
         check(history[i], backend, stops[i], found)
     for stop in range(1, 5):
         check(history[0], backend, 7, *read(backend, images[:1], [stop], [7]))
+
+
+def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
+    model = model_of("plain", 9)
+    often, seldom = (
+        stepped(CudaBackend(model, options=replace(OPTIONS, deferred=deferred)), images_of(model))
+        for deferred in (0, 3)
+    )
+    for expected, found in zip(chain(*often), chain(*seldom), strict=True):
+        assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
 
 
 def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
