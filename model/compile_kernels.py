@@ -89,7 +89,7 @@ def launch_all(model: Transformer, capability: int) -> None:
     options = CudaOptions() if divmod(capability, 10) == HOPPER else CudaOptions(tile_rows=None)
     for state_dtype in STATES:
         backend = CudaBackend(model, state_dtype, options=options)
-        pool = SlotPool.empty(config, SLOTS, model.device, state_dtype)
+        pool = SlotPool.empty(config, SLOTS, model.device, state_dtype, backend.deferred)
         backend.warm_up(pool)
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
@@ -97,7 +97,7 @@ def launch_all(model: Transformer, capability: int) -> None:
         stop = config.first + config.step_bytes
         for in_one_launch in (True, False):
             backend.kernel_prefill.in_one_launch = in_one_launch
-            state = State.zeros(config, 1, model.device, state_dtype)
+            state = State.zeros(config, 1, model.device, state_dtype, backend.deferred)
             backend.prefill(PrefillBatch.of(images, state, np.array([stop])))
         backend.put_codes(pool, np.arange(1), [Decoder(b"")])
         backend.advance(pool, np.arange(1), 1)

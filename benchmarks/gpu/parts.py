@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
-from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels
+from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels, state_tiles
 from benchmarks.gpu.painting import bench, memory, rates
 from benchmarks.gpu.reading import likelihoods, reading
 from benchmarks.gpu.resampling import resampling
@@ -44,7 +44,8 @@ PARTS = (
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
     Part("memory", memory, 10, "bytes of a slot, graphs and buffers"),
-    Part("kernels", kernels, 30, "recurrent step and products alone"),
+    Part("kernels", kernels, 25, "products alone"),
+    Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
     Part("tilings", tilings, 35, "products of large batches, by tile, and those of a layer in one launch"),
     Part("training", training_step, 90, "an update of the weights"),
 )

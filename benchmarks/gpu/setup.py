@@ -129,7 +129,7 @@ def make_generator(
     if model.device.type == "cpu":
         options = {**DRY_OPTIONS, **options}
     backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options), narrow)
-    pool = SlotPool.empty(model.config, slots, model.device, state_dtype)
+    pool = SlotPool.empty(model.config, slots, model.device, state_dtype, backend.deferred)
     if ready:
         backend.warm_up(pool)
     name = "cuda" if chained else "cuda-narrow" if narrow else "cuda-unchained"

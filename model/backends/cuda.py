@@ -30,15 +30,18 @@ from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFERRED
 from scanline.model.state import NUMBERS, State
+
+BITS = 2  # raised with every change of a bit of our kernels' results
 
 log = logging.getLogger("scanline.model")
 
 
 @dataclass(frozen=True)
 class CudaOptions:
-    """How the work is cut into graphs and launches: speed only, no byte depends on it. `python -m benchmarks.gpu` tries
-    it (`--parts sweep`)."""
+    """How the work is cut into graphs and launches: speed only, no byte depends on it, but where states are in 16 bits
+    on `deferred`. `python -m benchmarks.gpu` tries it (`--parts sweep`)."""
 
     # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
     # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2
@@ -52,6 +55,7 @@ class CudaOptions:
     prefill_graphs: tuple[tuple[int, int], ...] = ((1, 1024), (16, 256), (64, 64), (256, 64))
     # Rows from which on an H100's products of the same rows are one launch; None: never.
     tile_rows: int | None = 1024
+    deferred: int = DEFERRED  # steps at most that a slot keeps beside s and z; 0: these are written in every step
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -80,6 +84,7 @@ class CudaBackend(Backend):
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
         self.prefill_images, self.prefill_steps = options.prefill_graphs[-1]
+        self.deferred = options.deferred
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
@@ -87,14 +92,16 @@ class CudaBackend(Backend):
         processor += ", narrow programs" if narrow else ""
         self.name = f"triton ({processor})"
         # Triton's compiler decides the bits of all kernels
-        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}"
+        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             tiled = not self.on_gpu or torch.cuda.get_device_capability(device) == HOPPER
             self.kernels = KernelSequence(model, chained and chainable, narrow, options.tile_rows if tiled else None)
             rows = max(options.sizes[-1], *(images * steps for images, steps in options.prefill_graphs))
             self.buffers = Buffers.of(self.config, rows, device)
-            self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, options.prefill_graphs, state_dtype)
+            self.kernel_prefill = KernelPrefill(
+                self.kernels, self.buffers, options.prefill_graphs, state_dtype, options.deferred
+            )
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner, self.is_coded = np.zeros(0, np.int64), np.zeros(0, np.bool_)
@@ -117,14 +124,14 @@ class CudaBackend(Backend):
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:
-        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype)
+        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype, self.deferred)
         if not self.kernel_prefill.in_one_launch:
             log.warning("known bytes are prefilled with a launch for each: one for all rounds differently here")
         stop = self.config.first + self.config.step_bytes
         # In the interpreter, every row takes its time.
         counts = [images for images, _ in self.options.prefill_graphs if self.on_gpu]
         for count, is_coded in [(1, True), *((count, False) for count in counts)]:
-            state = State.zeros(self.config, count, self.device, self.state_dtype)
+            state = State.zeros(self.config, count, self.device, self.state_dtype, self.deferred)
             images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
             intervals = torch.zeros(1, stop, 2, dtype=torch.int32, device=self.device) if is_coded else None
             self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))

@@ -35,7 +35,12 @@ class KernelPrefill:
     """
 
     def __init__(
-        self, kernels: KernelSequence, buffers: Buffers, passes: tuple[tuple[int, int], ...], state_dtype: torch.dtype
+        self,
+        kernels: KernelSequence,
+        buffers: Buffers,
+        passes: tuple[tuple[int, int], ...],
+        state_dtype: torch.dtype,
+        deferred: int,
     ) -> None:
         self.kernels, self.buffers, self.config, self.passes = kernels, buffers, kernels.config, passes
         self.device = device = buffers.slots.device
@@ -43,7 +48,7 @@ class KernelPrefill:
         size = self.config.step_bytes
         assert rows <= len(buffers.slots)
         # Of each image; `first` and `last` are the steps of a pass that it runs.
-        self.state = State.zeros(self.config, self.most, device, state_dtype)
+        self.state = State.zeros(self.config, self.most, device, state_dtype, deferred)
         self.images = torch.zeros(self.most, self.config.bytes, dtype=torch.uint8, device=device)
         self.labels, self.stops, self.first, self.last = torch.zeros(4, self.most, dtype=torch.int64, device=device)
         # Of each row. The sampling kernel gives the cost of known bytes. To it, each row is an image of one step.
@@ -75,21 +80,24 @@ class KernelPrefill:
             self._run_images(batch, some, start, bits[some])
         return bits
 
-    def one_launch_is_exact(self, state_dtype: torch.dtype) -> bool:
+    def one_launch_is_exact(self, state_dtype: torch.dtype, deferred: int) -> bool:
         """Return whether the recurrence of many positions in one launch has the bits of a launch for each, on this
         device: both are compiled from the same functions, each on its own."""
-        config, device, random = self.config, self.device, torch.Generator().manual_seed(0)
-        batch, steps, sizes = 2, 8, (config.heads, config.key_width, config.value_width)
+        config, device, batch = self.config, self.device, 2
+        steps, how = 4 * (deferred + 1) - 1, (config.step_bytes, config.feature_map)  # the last are all deferred
         width = config.heads * (2 * config.key_width + config.value_width)
-        projected = torch.randn(steps * batch, width, generator=random).to(device)
-        s = torch.randn(batch, *sizes, generator=random).to(device, state_dtype)
-        z = torch.rand(batch, *sizes[:2], generator=random).to(device)
-        first, last = (torch.full((batch,), step, device=device) for step in (0, steps))
-        own_s, own_z, images = s.clone(), z.clone(), torch.arange(batch, device=device)
-        y = fused_recurrent_sequence(projected, s, z, first, last, config.feature_map)
-        parts = projected.split(batch)
-        each = [fused_recurrent_step(part, own_s, own_z, images, config.feature_map) for part in parts]
-        return torch.equal(torch.cat(each), y) and torch.equal(own_s, s) and torch.equal(own_z, z)
+        projected = torch.randn(steps * batch, width, generator=torch.Generator().manual_seed(0)).to(device)
+        state = State.zeros(replace(config, layers=1), batch, device, state_dtype, deferred)
+        own, images = state.copy(), torch.arange(batch, device=device)
+        at = torch.arange(steps, device=device).repeat_interleave(batch) * config.step_bytes
+        arrays = state.s[0], state.z[0], state.deferred[0]
+        y = fused_recurrent_sequence(projected, *arrays, at, 0 * images, 0 * images + steps, *how)
+        each = [
+            fused_recurrent_step(part, own.s[0], own.z[0], own.deferred[0], position, images, *how)
+            for part, position in zip(projected.split(batch), at.split(batch), strict=True)
+        ]
+        same = (torch.equal(getattr(own, name), getattr(state, name)) for name in NUMBERS)
+        return torch.equal(torch.cat(each), y) and all(same)
 
     def _run_images(self, batch: PrefillBatch, some: slice, start: int, bits: torch.Tensor) -> None:
         """Run the bytes from `start` on of `some` images of a batch; write their bits [n, N or fewer], which are 0."""
@@ -151,7 +159,7 @@ class KernelPrefill:
                 buffers.convolved, norm, buffers.moments, self.kernels.chained,
             )  # fmt: skip
 
-        self.kernels.predict(buffers, self._recurrence(state, buffers, first, last), conv)
+        self.kernels.predict(buffers, self._recurrence(state, buffers, at, first, last), conv)
 
         # From here on, a row is an image of its own.
         own = replace(buffers, active=row)
@@ -174,22 +182,22 @@ class KernelPrefill:
         bits[wide] = torch.where(live, torch.from_numpy(found).to(self.device), bits[wide])
 
     def _recurrence(
-        self, state: State, buffers: Buffers, first: torch.Tensor, last: torch.Tensor
+        self, state: State, buffers: Buffers, at: torch.Tensor, first: torch.Tensor, last: torch.Tensor
     ) -> Callable[[int], None]:
-        """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`."""
-        batch, feature_map = len(first), self.config.feature_map
+        """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`, which are
+        those of the bytes `at`."""
+        batch, how = len(first), (self.config.step_bytes, self.config.feature_map)
 
         def sequence(i: int) -> None:
-            s, z = state.s[i], state.z[i]
-            fused_recurrent_sequence(buffers.projected, s, z, first, last, feature_map, buffers.attended)
+            arrays = state.s[i], state.z[i], state.deferred[i]
+            fused_recurrent_sequence(buffers.projected, *arrays, at, first, last, *how, buffers.attended)
 
         def steps(i: int) -> None:
+            arrays = state.s[i], state.z[i], state.deferred[i]
             for begin in range(0, len(buffers.slots), batch):
-                part = buffers.part(begin, begin + batch)
+                part, position = buffers.part(begin, begin + batch), at[begin : begin + batch]
                 # Not chained: a chained launch loads its states while the one before may still write them.
-                fused_recurrent_step(
-                    part.projected, state.s[i], state.z[i], part.active, feature_map, part.attended, chained=False
-                )
+                fused_recurrent_step(part.projected, *arrays, position, part.active, *how, part.attended, chained=False)
 
         return sequence if self.in_one_launch else steps
 

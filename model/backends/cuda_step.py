@@ -117,20 +117,21 @@ class KernelSequence:
     def run(self, slots: SlotPool, buffers: Buffers, decodes: bool = False) -> None:
         """Paint the next step of the images in `buffers.slots` that are not done; decodes: from codes where there are
         some, which takes a launch more."""
+        state = slots.state
 
         def recur(i: int) -> None:
             fused_recurrent_step(
-                buffers.projected, slots.state.s[i], slots.state.z[i], buffers.active, self.config.feature_map,
-                buffers.attended, self.chained,
+                buffers.projected, state.s[i], state.z[i], state.deferred[i], state.position, buffers.active,
+                self.config.step_bytes, self.config.feature_map, buffers.attended, self.chained,
             )  # fmt: skip
 
         def conv(number: int, conv_weight: torch.Tensor, norm: Norm | None) -> None:
             causal_conv(
-                buffers.x, conv_weight, buffers.active, slots.state.position, slots.state.conv_state[number],
+                buffers.x, conv_weight, buffers.active, state.position, state.conv_state[number],
                 self.config.channels, buffers.convolved, norm, buffers.moments, self.chained,
             )  # fmt: skip
 
-        self.input.run(slots.images, slots.state.position, slots.label, buffers)
+        self.input.run(slots.images, state.position, slots.label, buffers)
         self.predict(buffers, recur, conv)
         if decodes:
             self.decode(slots, buffers)

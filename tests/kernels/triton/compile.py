@@ -10,6 +10,7 @@ launch for many positions adds in another order than one for each. With another 
 """
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +39,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.compile_kernels import _kinds
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFERRED
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling, launched  # before any kernel
@@ -79,7 +81,7 @@ def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) 
         config = replace(config, layers=2, blocks=min(2, config.blocks), classes=classes)
         kernels = KernelSequence(random(config, stored), capability >= 90, tile_rows=tile_rows(capability))
         buffers = Buffers.of(config, batch, torch.device("cpu"))
-        kernels.run(SlotPool.empty(config, 2), buffers)
+        kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), buffers)
         codes(kernels, buffers)
 
 
@@ -87,7 +89,7 @@ def codes(kernels: KernelSequence, buffers: Buffers) -> None:
     """Launches what a step does with codes, and without. Images that are drawn must have the same bits beside decoded
     ones, so the layouts that decide the order of sums must be the same; and nothing may change the one product of the
     law that is no whole number."""
-    slots, size = SlotPool.empty(kernels.config, 2), kernels.config.step_bytes
+    slots, size = SlotPool.empty(kernels.config, 2, deferred=DEFERRED), kernels.config.step_bytes
     began = len(launched)
     kernels.sample(slots, buffers)
     kernels.decode(slots, buffers)
@@ -106,24 +108,33 @@ def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
     """Launches the recurrent step with heads of 32, as all shipped models have, and of other widths."""
     for heads, width in ((5, 32), (6, 32), (8, 32), (3, 33), (4, 64), (2, 128)):
         for dtype in dtypes:
-            s, z = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width)
-            projected = torch.zeros(2, 3 * heads * width)
-            fused_recurrent_step(projected, s, z, torch.arange(2), chained=capability >= 90)
-            ends = torch.tensor([1, 1])
-            fused_recurrent_sequence(projected, s, z, 0 * ends, ends)
+            recur(heads, width, dtype, capability >= 90)
+
+
+def recur(heads: int, width: int, dtype: torch.dtype = torch.float32, chained: bool = False) -> None:
+    """Launches a step alone and in a sequence, of heads that are as many keys as values wide."""
+    two, deferred = torch.arange(2), torch.zeros(2, DEFERRED, heads * 2 * width)
+    arrays = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width), deferred
+    projected = torch.zeros(2, 3 * heads * width)
+    fused_recurrent_step(projected, *arrays, two, two, chained=chained)
+    fused_recurrent_sequence(projected, *arrays, two, two, two)
 
 
 def orders(*cases: tuple[int, int, torch.dtype]) -> None:
     """Launches steps one by one and at once; the layouts that decide the order of their sums must be the same, and no
-    product may be contracted with a sum."""
+    product may be contracted with a sum. Offsets must be 64 bits wide, since states may have 2^31 numbers and more. A
+    head of 32 is one warp, of which an SM has registers for 28."""
     for heads, width, dtype in cases:
-        s, z, two = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width), torch.arange(2)
-        fused_recurrent_step(torch.zeros(2, 3 * heads * width), s, z, two)
-        fused_recurrent_sequence(torch.zeros(2, 3 * heads * width), s, z, two, two)
+        recur(heads, width, dtype)
         step, sequence = (kernel.asm for kernel in launched[-2:])
         assert len(sums(step["ttgir"])) == 2
         assert sums(step["ttgir"]) == sums(sequence["ttgir"])
         assert not any("fma.rn" in kernel["ptx"] for kernel in (step, sequence))
+        offsets = re.findall(r"addptr %(?:s|z|deferred), .*, (\w+)", step["ttir"] + sequence["ttir"])
+        assert offsets == ["i64"] * 7
+        if width == 32:
+            assert launched[-2].registers <= (72 if launched[-2].capability == 90 else 112)
+            assert all("warpsPerCTA = [1, 1" in layout for _, layout in sums(step["ttgir"]))
 
 
 def copies() -> None:
@@ -131,8 +142,8 @@ def copies() -> None:
     slots = torch.arange(2)
     for config in (preset.model for preset in PRESETS.values()):
         for dtype in STATES:
-            state = State.zeros(config, 3, state_dtype=dtype)
-            for array in (state.s, state.z):
+            state = State.zeros(config, 3, state_dtype=dtype, deferred=DEFERRED)
+            for array in (state.s, state.z, state.deferred):
                 copy_slots(array, slots, slots, layered=True)
         copy_slots(torch.zeros(3, config.bytes, dtype=torch.uint8), slots, slots)
     copy_slots(torch.zeros(3, dtype=torch.float64), slots, slots)
@@ -190,9 +201,8 @@ def quick(capability: int) -> None:
         attended = x, (square, bias[:256])
         feed_forward_rows(x, (weight, bias), (inner, bias[:256]), "gelu", norm, None, attended, after, None, chained)
     row_moments(torch.zeros(1, 256), chained=chained)
-    s, z = torch.zeros(2, 8, 32, 32), torch.zeros(2, 8, 32)
-    fused_recurrent_step(torch.zeros(2, 768), s, z, torch.arange(2), chained=chained)
-    copy_slots(s, torch.arange(2), torch.arange(2))
+    recur(8, 32, chained=chained)
+    copy_slots(torch.zeros(2, 8, 32, 32), torch.arange(2), torch.arange(2))
     known_rows()
     orders((8, 32, torch.float32))
     prefixes()
@@ -242,7 +252,7 @@ def sizes(capability: int) -> None:
         kernels, kinds = KernelSequence(random(config, torch.float16), capability >= 90, tile_rows=tiled), {}
         with mock.patch.object(JITFunction, "run", record):
             for size in options.sizes:
-                kernels.run(SlotPool.empty(config, 2), Buffers.of(config, size, torch.device("cpu")))
+                kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), Buffers.of(config, size, torch.device("cpu")))
                 kinds[size] = {*found}
                 found.clear()
         for most in options.sizes:

@@ -21,6 +21,7 @@ from scanline.model.backends.cuda import CudaOptions
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
 from scanline.model.formats.checkpoint import load_model
+from scanline.model.precision import DEFERRED
 
 found, missing = [], []
 look_up_or_run = JITFunction.run
@@ -56,7 +57,7 @@ def main(capability: int, name: str) -> None:
     for chained in (True, False) if capability >= 90 else (False,):
         kernels = KernelSequence(model, chained, tile_rows=CudaOptions().tile_rows if capability == 90 else None)
         for dtype in (torch.float32, torch.bfloat16):
-            slots = SlotPool.empty(model.config, 3, state_dtype=dtype)
+            slots = SlotPool.empty(model.config, 3, state_dtype=dtype, deferred=DEFERRED)
             for batch in (1, 64, 1024, 4096):
                 kernels.run(slots, Buffers.of(model.config, batch, torch.device("cpu")))
     print(f"{len(found)} found, {len(missing)} missing: {missing}")

@@ -55,7 +55,7 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     options = small_models.VARIANTS[variant] | small_models.CLASSES
     model = small_models.model(small_models.config(**options)).to(DEVICE)
     config, chosen = model.config, [0, 2, 3]
-    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(config, 5, DEVICE)
+    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(config, 5, DEVICE, deferred=3)
     for slot in chosen:
         place(slots, slot, config.first, slot)
         slots.label[slot] = slot
@@ -65,8 +65,14 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         advance(backend, slots, 1)
         found = backend.buffers.part(0, len(chosen))
         assert_close("parameters", expected, with_base(model, found.parameters, found.base))
-    assert_close("s", state.s, slots.state.s[:, chosen])
-    assert_close("z", state.z, slots.state.z[:, chosen])
+    complete = slots.state.complete(config.step_bytes)
+    assert_close("s", state.s, complete.s[:, chosen])
+    assert_close("z", state.z, complete.z[:, chosen])
+    shown = slots.snapshot(2, 0, 1, config.step_bytes).wait()
+    assert all(
+        (left == right.cpu().numpy()).all()
+        for left, right in zip(shown, (complete.s[0, 2, 1], complete.z[0, 2, 1]), strict=True)
+    )
     assert slots.state.position[chosen].tolist() == state.position.tolist()
 
 
@@ -93,7 +99,7 @@ def test_products_in_tiles_of_rows_have_the_bits_of_one_after_the_other(variant:
 
 def test_finished_images_and_free_slots_are_not_changed() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, options=small((4,))), SlotPool.empty(TINY, 3, DEVICE)
+    backend, slots = CudaBackend(model, options=small((4,))), SlotPool.empty(TINY, 3, DEVICE, deferred=3)
     place(slots, 0, 0, 1)
     place(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
@@ -116,7 +122,7 @@ def test_warming_up_prepares_the_smallest_and_the_largest_size_that_the_slots_fi
     slots: int, sizes: list[int]
 ) -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE)
+    backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE, deferred=3)
     for slot in range(slots):
         place(pool, slot, 0, slot)
     arrays = (pool.images, pool.bits, pool.state.s, pool.state.z, pool.state.position)
