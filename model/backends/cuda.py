@@ -99,9 +99,8 @@ class CudaBackend(Backend):
             self.kernels = KernelSequence(model, chained and chainable, narrow, options.tile_rows if tiled else None)
             rows = max(options.sizes[-1], *(images * steps for images, steps in options.prefill_graphs))
             self.buffers = Buffers.of(self.config, rows, device)
-            self.kernel_prefill = KernelPrefill(
-                self.kernels, self.buffers, options.prefill_graphs, state_dtype, options.deferred
-            )
+            state = State.zeros(self.config, self.prefill_images, device, state_dtype, self.deferred)
+            self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, options.prefill_graphs, state)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner, self.is_coded = np.zeros(0, np.int64), np.zeros(0, np.bool_)

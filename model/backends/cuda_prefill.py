@@ -35,12 +35,7 @@ class KernelPrefill:
     """
 
     def __init__(
-        self,
-        kernels: KernelSequence,
-        buffers: Buffers,
-        passes: tuple[tuple[int, int], ...],
-        state_dtype: torch.dtype,
-        deferred: int,
+        self, kernels: KernelSequence, buffers: Buffers, passes: tuple[tuple[int, int], ...], state: State
     ) -> None:
         self.kernels, self.buffers, self.config, self.passes = kernels, buffers, kernels.config, passes
         self.device = device = buffers.slots.device
@@ -48,7 +43,7 @@ class KernelPrefill:
         size = self.config.step_bytes
         assert rows <= len(buffers.slots)
         # Of each image; `first` and `last` are the steps of a pass that it runs.
-        self.state = State.zeros(self.config, self.most, device, state_dtype, deferred)
+        self.state = state
         self.images = torch.zeros(self.most, self.config.bytes, dtype=torch.uint8, device=device)
         self.labels, self.stops, self.first, self.last = torch.zeros(4, self.most, dtype=torch.int64, device=device)
         # Of each row. The sampling kernel gives the cost of known bytes. To it, each row is an image of one step.

@@ -52,7 +52,9 @@ def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, valu
     backend.advance(pool, np.arange(2), config.steps).wait()
     assert pool.bits[:2].isfinite().tolist() == [False, True]
 
-    bits = backend.prefill(PrefillBatch.of(images, State.zeros(config, 2, device), np.array([4, 4])))
+    bits = backend.prefill(
+        PrefillBatch.of(images, State.zeros(config, 2, device, deferred=backend.deferred), np.array([4, 4]))
+    )
     assert not bits[0, 2:].isfinite().any()
     assert bits[1].isfinite().all()
     backend.close()

@@ -131,7 +131,7 @@ def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
 def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     model, stops, tolerances = model_of("strokes"), np.array([4, 4, 3]), np.array([30, 0, 255])
     backend, images = CudaBackend(model, options=OPTIONS), images_of(model)
-    state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
+    state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
     found = backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
     reference = EagerBackend(model_of("strokes").cpu())
@@ -141,7 +141,10 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     assert_close("bits", expected, found.cpu())
     assert not found[2].any()  # all values together cost nothing
     # The intervals of bytes to be coded do not depend on tolerances.
-    exact, state = torch.zeros_like(intervals), State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
+    exact, state = (
+        torch.zeros_like(intervals),
+        State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred),
+    )
     backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), intervals=exact))
     assert torch.equal(intervals, exact)
     assert all((own[:stop, 1] >= 1).all() for own, stop in zip(intervals, stops.tolist(), strict=True))
