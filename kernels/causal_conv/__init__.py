@@ -1,14 +1,23 @@
 """The causal convolution with painted neighbours (`reference.py` is the literal loop): of many pixels of each image in
 turn, and of one pixel of each image at its own place. Both read what is kept of earlier pixels, number p in row p mod R
-of `conv_state`, and keep what later ones need.
+of `conv_state`, and keep what later ones need. In training on a GPU, whole images and the norm before them have kernels
+with gradients (`training_triton.py`).
 """
 
-import torch
+import logging
+from functools import cache
 
-from scanline.kernels import BEYOND
+import torch
+import torch.nn.functional as F
+
+from scanline.kernels import BEYOND, gpu
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 
-__all__ = ["NEIGHBOURS", "OFFSETS", "causal_conv", "causal_conv_step"]
+__all__ = ["NEIGHBOURS", "OFFSETS", "causal_conv", "causal_conv_step", "normed_causal_conv"]
+
+DEVICE = "cuda"  # of the kernels of training; tests of this choice run them on a CPU, in Triton's interpreter
+
+log = logging.getLogger("scanline.kernels")
 
 
 def causal_conv(
@@ -36,6 +45,53 @@ def causal_conv(
         last = pixel[-len(conv_state[0]) :]
         conv_state[:, last % len(conv_state[0])] = x[:, -len(last) :]
     return y
+
+
+def normed_causal_conv(
+    x: torch.Tensor,  # [B, N, D]: of all pixels of images
+    weight: torch.Tensor,  # [D], of the norm, as `bias`
+    bias: torch.Tensor,
+    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    width: int,  # of the images
+) -> torch.Tensor:
+    """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training on a GPU, then of autocast's type."""
+    if not _is_by_triton(x):
+        return causal_conv(F.layer_norm(x, weight.shape, weight, bias), conv_weight, 0, width)
+    from scanline.kernels.causal_conv.training_triton import normed_causal_conv as kernel
+
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    return kernel(x, weight, bias, conv_weight, width, dtype)
+
+
+def _is_by_triton(x: torch.Tensor) -> bool:
+    return x.device.type == DEVICE and x.requires_grad and x.dtype == torch.float32 and _runs(x.shape[-1])
+
+
+@torch.compiler.assume_constant_result  # torch.compile calls it, and does not trace it
+def _runs(depth: int) -> bool:
+    """Return whether the kernels of training run on this GPU with rows of so many numbers."""
+    return _try(depth)
+
+
+@cache
+def _try(depth: int) -> bool:
+    device = torch.device(DEVICE)
+    if (reason := gpu.missing(device)) is None:
+        try:
+            from scanline.kernels.causal_conv.training_triton import normed_causal_conv as kernel
+
+            x, weight, conv_weight = (torch.ones(*shape, depth, device=device) for shape in ((1, 8), (), (NEIGHBOURS,)))
+            with torch.enable_grad():
+                y = kernel(x.requires_grad_(), weight, weight, conv_weight, 4, torch.float32)
+            torch.autograd.grad(y.sum(), x)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            return True
+        except Exception as error:  # of the compiler, the assembler, the driver or torch
+            reason = gpu.summary(error)
+    log.warning("norm and convolution of %s numbers, with gradients: by torch, which is slower (%s)", depth, reason)
+    return False
 
 
 def causal_conv_step(

@@ -13,7 +13,7 @@ from torch import nn
 
 from scanline.kernels import LN2
 from scanline.kernels.attention import causal_linear_attention
-from scanline.kernels.causal_conv import causal_conv, causal_conv_step
+from scanline.kernels.causal_conv import causal_conv, causal_conv_step, normed_causal_conv
 from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
@@ -76,11 +76,11 @@ class Layer(nn.Module):
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
             x = self.attention_norm(x)
-            return self.feed_forward_norm(x + self._feed_forward(x, conv, number))
-        return x + self._feed_forward(self.feed_forward_norm(x), conv, number)
+            return self.feed_forward_norm(x + self._feed_forward(x, nn.Identity(), conv, number))
+        return x + self._feed_forward(x, self.feed_forward_norm, conv, number)
 
-    def _feed_forward(self, x: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
-        seen = with_conv(x, self.taps, conv, self.config.blocks + number)
+    def _feed_forward(self, x: torch.Tensor, norm: nn.Module, conv: Conv, number: int) -> torch.Tensor:
+        seen = with_conv(x, norm, self.taps, conv, self.config.blocks + number)
         return self.feed_forward_out(self.activation(self.feed_forward_in(seen)))
 
 
@@ -137,9 +137,11 @@ class Transformer(nn.Module):
         carried = State.zeros(self.config, batch, self.device) if state is None else state
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
 
-        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+            if state is None and isinstance(norm, nn.LayerNorm):
+                return normed_causal_conv(x, norm.weight, norm.bias, conv_weight, self.config.width)
             conv_state = None if state is None else state.conv_state[number]
-            return causal_conv(x, conv_weight, start // self.config.channels, self.config.width, conv_state)
+            return causal_conv(norm(x), conv_weight, start // self.config.channels, self.config.width, conv_state)
 
         x, base = self._read_in(images, position, labels, conv)
         for i, layer in enumerate(self.layers):
@@ -157,7 +159,7 @@ class Transformer(nn.Module):
         standing for `weight` [B, n] steps, none where that is 0: an estimate of `parallel` from fewer steps, for
         training a model without a causal convolution. labels: [B] int64, as in `step`."""
 
-        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
             raise ValueError("a model with a causal convolution needs all steps of an image")
 
         x, base = self._read_in(images, position * self.config.step_bytes, labels, conv)
@@ -187,8 +189,8 @@ class Transformer(nn.Module):
         """Return the causal convolution of a step at `position` [B]; `conv_state` [E, B, R, D] is changed IN PLACE."""
         pixel = position // self.config.channels
 
-        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
-            rows = x.view(len(pixel), -1)  # of blocks [B, 1, D], of layers [B, D]
+        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+            rows = norm(x).view(len(pixel), -1)  # of blocks [B, 1, D], of layers [B, D]
             return causal_conv_step(rows, conv_weight, pixel, self.config.width, conv_state[number]).view(x.shape)
 
         return conv
