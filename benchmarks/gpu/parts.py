@@ -15,6 +15,7 @@ from benchmarks.gpu.setup import Sizes
 from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
 from benchmarks.gpu.training_step import training_step
+from benchmarks.gpu.update_profile import update_profile
 
 
 @dataclass(frozen=True)
@@ -44,4 +45,5 @@ PARTS = (
     Part("memory", memory, 10, "bytes of a slot, graphs and buffers"),
     Part("kernels", kernels, 30, "recurrent step and products alone"),
     Part("training", training_step, 90, "an update of the weights"),
+    Part("update_profile", update_profile, 120, "variants of the compiled update, and the kernels of each"),
 )
