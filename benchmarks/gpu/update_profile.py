@@ -22,7 +22,7 @@ from torch.profiler import DeviceType, ProfilerActivity, profile
 
 from benchmarks.gpu.results import FOLDER, Finding
 from benchmarks.gpu.setup import DRY, ON_GPU, SHIPPED, Sizes, config
-from scanline.kernels import causal_conv
+from scanline.kernels import gpu
 from scanline.model.bench.measure import synchronize
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Drawn
@@ -32,12 +32,15 @@ from scanline.model.training.optimise.processes import Group
 from scanline.model.training.optimise.recorded import WARM_UP, RecordedUpdater, new_updater
 from scanline.model.training.presets import PRESETS
 
-VARIANTS = {  # environment of the process, and whether norm and convolution have kernels of their own
-    "as it was": ({}, False),
-    "without mix order": ({"TORCHINDUCTOR_MIX_ORDER_REDUCTION": "0"}, False),
-    "kernels": ({}, True),
-    "kernels, without mix order": ({"TORCHINDUCTOR_MIX_ORDER_REDUCTION": "0"}, True),
+NO_MIX_ORDER = {"TORCHINDUCTOR_MIX_ORDER_REDUCTION": "0"}
+VARIANTS: dict[str, tuple[dict[str, str], str]] = {  # environment of the process, operators with kernels of training
+    "as it was": ({}, ""),
+    "without mix order": (NO_MIX_ORDER, ""),
+    "convolution": ({}, "causal_conv"),
+    "both": ({}, "causal_conv attention"),
+    "both, without mix order": (NO_MIX_ORDER, "causal_conv attention"),
 }
+WITHOUT = ("mnist-small", "convolution")  # the model has none
 IMAGES = {"mnist-small": 128, "cifar10-small": 64}
 POSITIONS = {"mnist-small": 416}  # of 784, as `scanline train` draws them
 TIMED, CALLS, PROFILED = 20, 10, 5  # calls of the timer, updates of one, updates that are profiled
@@ -48,8 +51,7 @@ PEAK = 989.0  # TFLOP/s of an H100 in bfloat16, without sparsity
 
 def update_profile(sizes: Sizes) -> Iterator[Finding]:
     """Yield milliseconds of an update of each variant, and write its largest kernels to update_profile.txt."""
-    # without a causal convolution its kernels change nothing
-    chosen = [(name, v) for name in SHIPPED[::-1] for v in VARIANTS if name == SHIPPED[1] or not VARIANTS[v][1]]
+    chosen = [(name, variant) for name in SHIPPED[::-1] for variant in VARIANTS if (name, variant) != WITHOUT]
     started = []
     for name, variant in chosen[:: 2 if sizes.dry else 1][: 2 if sizes.dry else None]:
         command = [sys.executable, "-m", "benchmarks.gpu.update_profile", name, variant, *["--dry-run"] * sizes.dry]
@@ -88,8 +90,10 @@ def run(name: str, variant: str, sizes: Sizes) -> None:
     """Compile and record the update, wait for a line of stdin, and print its times as JSON."""
     began = time.perf_counter()
     device, count = torch.device(sizes.device), 2 if sizes.dry else IMAGES[name]
-    if not VARIANTS[variant][1]:
-        causal_conv.DEVICE = "none"  # no tensor is there
+    trains = gpu.trains
+    gpu.trains = torch.compiler.assume_constant_result(
+        lambda operator, *sizes: operator in VARIANTS[variant][1].split() and trains(operator, *sizes)
+    )
     model = config(name, sizes)
     recipe = replace(PRESETS[name].training, batch=count, contrast=0.0)
     torch.manual_seed(0)

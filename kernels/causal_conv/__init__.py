@@ -4,9 +4,6 @@ of `conv_state`, and keep what later ones need. In training on a GPU, whole imag
 with gradients (`training_triton.py`).
 """
 
-import logging
-from functools import cache
-
 import torch
 import torch.nn.functional as F
 
@@ -14,10 +11,6 @@ from scanline.kernels import BEYOND, gpu
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 
 __all__ = ["NEIGHBOURS", "OFFSETS", "causal_conv", "causal_conv_step", "normed_causal_conv"]
-
-DEVICE = "cuda"  # of the kernels of training; tests of this choice run them on a CPU, in Triton's interpreter
-
-log = logging.getLogger("scanline.kernels")
 
 
 def causal_conv(
@@ -65,33 +58,12 @@ def normed_causal_conv(
 
 
 def _is_by_triton(x: torch.Tensor) -> bool:
-    return x.device.type == DEVICE and x.requires_grad and x.dtype == torch.float32 and _runs(x.shape[-1])
-
-
-@torch.compiler.assume_constant_result  # torch.compile calls it, and does not trace it
-def _runs(depth: int) -> bool:
-    """Return whether the kernels of training run on this GPU with rows of so many numbers."""
-    return _try(depth)
-
-
-@cache
-def _try(depth: int) -> bool:
-    device = torch.device(DEVICE)
-    if (reason := gpu.missing(device)) is None:
-        try:
-            from scanline.kernels.causal_conv.training_triton import normed_causal_conv as kernel
-
-            x, weight, conv_weight = (torch.ones(*shape, depth, device=device) for shape in ((1, 8), (), (NEIGHBOURS,)))
-            with torch.enable_grad():
-                y = kernel(x.requires_grad_(), weight, weight, conv_weight, 4, torch.float32)
-            torch.autograd.grad(y.sum(), x)
-            if device.type == "cuda":
-                torch.cuda.synchronize()
-            return True
-        except Exception as error:  # of the compiler, the assembler, the driver or torch
-            reason = gpu.summary(error)
-    log.warning("norm and convolution of %s numbers, with gradients: by torch, which is slower (%s)", depth, reason)
-    return False
+    return (
+        x.device.type == gpu.TRAINING
+        and x.requires_grad
+        and x.dtype == torch.float32
+        and gpu.trains("causal_conv", x.shape[-1])
+    )
 
 
 def causal_conv_step(

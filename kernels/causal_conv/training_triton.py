@@ -93,6 +93,13 @@ def _backward_of_conv(ctx, g):
 _normed_conv.register_autograd(_backward_of_conv, setup_context=_save)
 
 
+def run_once(device: torch.device, depth: int) -> None:
+    """Run both kernels on a few pixels."""
+    x, weight, conv_weight = (torch.ones(*shape, depth, device=device) for shape in ((1, 8), (), (NEIGHBOURS,)))
+    y = normed_causal_conv(x.requires_grad_(), weight, weight, conv_weight, 4, torch.float32)
+    torch.autograd.grad(y.sum(), x)
+
+
 def _launch(kernel: triton.JITFunction, x: torch.Tensor, *tensors: torch.Tensor, width: int) -> None:
     batch, pixels, depth = x.shape
     block = triton.next_power_of_2(depth)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels import LN2
-from scanline.kernels.attention import causal_linear_attention
+from scanline.kernels.attention import causal_attention_of_projection, causal_linear_attention
 from scanline.kernels.causal_conv import causal_conv, causal_conv_step, normed_causal_conv
 from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.step import recurrent_step
@@ -50,10 +50,15 @@ class Layer(nn.Module):
         number: int,
         weight: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state;
-        this is layer `number`. weight: [B, N], how many times each counts for later positions; by default once, as for
-        itself always."""
-        q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
+        """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state,
+        which may be left out where none is given; this is layer `number`. weight: [B, N], how many times each counts
+        for later positions; by default once, as for itself always."""
+        projected = self._projected(x)
+        if s is None:
+            attended = causal_attention_of_projection(projected, self.config.heads, self.config.key_width, weight)
+            if attended is not None:
+                return (self._finish(x, attended, conv, number),)
+        q, k, v = (part.transpose(1, 2) for part in self._split(projected))  # [B, H, N, C | M]
         y, s, z = causal_linear_attention(q, k, v, s, z, weight)
         return self._finish(x, y.transpose(1, 2).flatten(2), conv, number), s, z
 
@@ -64,10 +69,15 @@ class Layer(nn.Module):
 
     def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
+        return self._split(self._projected(x))
+
+    def _projected(self, x: torch.Tensor) -> torch.Tensor:
+        return self.query_key_value(self.attention_norm(x) if self.config.norm == "pre" else x)
+
+    def _split(self, projected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return phi(q), phi(k) [..., H, C] and v [..., H, M] of a projection."""
         config = self.config
-        keys = config.heads * config.key_width
-        x = self.attention_norm(x) if config.norm == "pre" else x
-        both, v = self.query_key_value(x).split((2 * keys, config.model_width), dim=-1)
+        both, v = projected.split((2 * config.heads * config.key_width, config.model_width), dim=-1)
         q, k = self.phi(both).unflatten(-1, (2, config.heads, config.key_width)).unbind(-3)
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
@@ -130,11 +140,10 @@ class Transformer(nn.Module):
         """
         stop = self.config.bytes if stop is None else stop
         start = self.config.first if state is None else int(state.position[0])
-        batch, size = images.shape[0], self.config.step_bytes
+        size = self.config.step_bytes
         whole = start % size == stop % size == 0 or size == 1
         if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes or not whole:
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
-        carried = State.zeros(self.config, batch, self.device) if state is None else state
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
 
         def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
@@ -145,9 +154,10 @@ class Transformer(nn.Module):
 
         x, base = self._read_in(images, position, labels, conv)
         for i, layer in enumerate(self.layers):
-            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i], conv, i)
+            s, z = (None, None) if state is None else (state.s[i].float(), state.z[i])
+            x, *after = layer.parallel(x, s, z, conv, i)
             if state is not None:
-                state.s[i], state.z[i] = s, z
+                state.s[i], state.z[i] = after
         if state is not None:
             state.position.fill_(stop)
         return self._read_out(x, base)
@@ -164,7 +174,7 @@ class Transformer(nn.Module):
 
         x, base = self._read_in(images, position * self.config.step_bytes, labels, conv)
         for i, layer in enumerate(self.layers):
-            x, _, _ = layer.parallel(x, None, None, conv, i, weight)
+            x, *_ = layer.parallel(x, None, None, conv, i, weight)
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:

@@ -116,7 +116,8 @@ class MovingAverage:
     @torch.no_grad()
     def move(self, model: Transformer, share: float | torch.Tensor) -> None:
         """Move towards the weights by a share of the way, in place."""
-        averages, weights = list(self.model.parameters()), list(model.parameters())
+        averages: list[torch.Tensor] = [*self.model.parameters()]
+        weights: list[torch.Tensor] = [*model.parameters()]
         if isinstance(share, float):
             torch._foreach_lerp_(averages, weights, share)
         else:  # which lerp would read from the device: no CUDA graph can

@@ -21,6 +21,7 @@ import torch
 import triton
 from triton.runtime.jit import JITFunction
 
+from scanline.kernels.attention.training_triton import causal_attention_of_projection
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.causal_conv import BEYOND, NEIGHBOURS
 from scanline.kernels.causal_conv.training_triton import normed_causal_conv
@@ -154,7 +155,10 @@ def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None
 
 
 def training(depths: tuple[int, ...] = (160, 192, 256, 512)) -> None:
-    """Launches norm and causal convolution of whole images, and their gradients."""
+    """Launches norm and causal convolution of whole images, attention of projections, and their gradients."""
+    for weight in (None, torch.ones(1, 416)):
+        projected = torch.zeros(1, 416, 3 * 5 * 32, dtype=torch.bfloat16, requires_grad=True)
+        causal_attention_of_projection(projected, 5, 32, weight).sum().backward()
     for depth in depths:
         for dtype in (torch.float32, torch.bfloat16):
             x, norm = torch.zeros(1, 1024, depth, requires_grad=True), torch.ones(depth)
