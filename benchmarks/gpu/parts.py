@@ -16,6 +16,7 @@ from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
 from benchmarks.gpu.tilings import tilings
 from benchmarks.gpu.training_step import training_step
+from benchmarks.gpu.update_profile import update_profile
 
 
 @dataclass(frozen=True)
@@ -48,4 +49,5 @@ PARTS = (
     Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
     Part("tilings", tilings, 35, "products of large batches, by tile, and those of a layer in one launch"),
     Part("training", training_step, 90, "an update of the weights"),
+    Part("update_profile", update_profile, 120, "variants of the compiled update, and the kernels of each"),
 )

@@ -22,8 +22,10 @@ import torch
 import triton
 from triton.runtime.jit import JITFunction
 
+from scanline.kernels.attention.training_triton import causal_attention_of_projection
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.causal_conv import BEYOND, NEIGHBOURS
+from scanline.kernels.causal_conv.training_triton import normed_causal_conv
 from scanline.kernels.causal_conv.triton import causal_conv, causal_conv_sequence
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
@@ -183,6 +185,17 @@ def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None
             launch(x, conv_weight, two, two, conv_state, 1, x.clone(), chained=capability >= 90)
 
 
+def training(depths: tuple[int, ...] = (160, 192, 256, 512)) -> None:
+    """Launches norm and causal convolution of whole images, attention of projections, and their gradients."""
+    for weight in (None, torch.ones(1, 416)):
+        projected = torch.zeros(1, 416, 3 * 5 * 32, dtype=torch.bfloat16, requires_grad=True)
+        causal_attention_of_projection(projected, 5, 32, weight).sum().backward()
+    for depth in depths:
+        for dtype in (torch.float32, torch.bfloat16):
+            x, norm = torch.zeros(1, 1024, depth, requires_grad=True), torch.ones(depth)
+            normed_causal_conv(x, norm, norm, torch.zeros(NEIGHBOURS, depth), 32, dtype).sum().backward()
+
+
 def prefixes() -> None:
     """Launches attention over prefixes of images, of whichever length: each kernel is compiled once for all of them."""
     for length in (1, 15, 16, 392, 784):
@@ -207,6 +220,7 @@ def quick(capability: int) -> None:
     orders((8, 32, torch.float32))
     prefixes()
     convolutions(capability, (256,))
+    training((160,))
     sizes(capability)
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1, blocks=0)
@@ -216,19 +230,21 @@ def quick(capability: int) -> None:
         )
 
 
-# Known spills of attention, in bytes: a few registers, which differ between Tritons; float32 heads of 64 on an A100
+# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons; attention's float32
+# heads of 64 on an A100
 FEW_BYTES, WIDE_BYTES = 72, 650
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
 def known(kernel: Compiled) -> bool:
-    """Whether the only fault is a known spill: of attention, of a few registers, or on an A100 with heads of 64 float32
-    numbers, which no preset and no shipped model has; of any kernel on cards with the least shared memory."""
+    """Whether the only fault is a known spill: of a few registers of kernels with gradients, or on an A100 with heads
+    of 64 float32 numbers, which no preset and no shipped model has; of any kernel on cards with the least shared
+    memory."""
     if len(kernel.faults) == 1 and 0 < kernel.spilled <= SMALL_CARD_BYTES and kernel.capability in SMALL:
         return True
     is_wide = {"v=float32", "value_width=64"} <= set(kernel.constants.split(", "))
     limit = WIDE_BYTES if is_wide and kernel.capability == 80 else FEW_BYTES
-    return kernel.name.startswith("walk_") and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
+    return kernel.name.startswith(("walk_", "_norm_conv")) and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
 
 
 def largest_product() -> None:
@@ -268,7 +284,7 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
         for batch in BATCHES
     }
     parts |= {"states": lambda: states(capability), "copies": copies, "rows": known_rows, "attention": attention}
-    parts |= {"causal_conv": lambda: convolutions(capability)}
+    parts |= {"causal_conv": lambda: convolutions(capability), "training": training}
     parts |= {"quick": largest_product if capability in SMALL else lambda: quick(capability)}
     parts |= {"orders": lambda: orders((8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32))}
     done = 0
