@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -22,6 +23,7 @@ import torch
 log = logging.getLogger("scanline.model")
 
 REPORT_SECONDS = 5.0  # between two lines about kernels that are being compiled
+TRAINING = "cuda"  # the device of kernels of training; tests run them on a CPU, in Triton's interpreter
 MAX_SUMMARY = 240  # characters of a summary: the error comes first, advice follows
 
 
@@ -61,6 +63,29 @@ def _missing_package(error: BaseException) -> str | None:
         return f"Triton's C module does not compile, for the reasons that {error.cmd[0]} has printed to stderr"
     package = f"install the package {python}-dev (Debian, Ubuntu) or {python}-devel (Fedora)"
     return f"Triton compiles a C module before its first launch, and {folder} has no Python.h: {package}"
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch.compile calls it, untraced
+def trains(operator: str, *sizes: int) -> bool:
+    """Return whether the kernels of an operator's `training_triton.py` run on this GPU at these sizes; log why not."""
+    return _trains(operator, *sizes)
+
+
+@cache
+def _trains(operator: str, *sizes: int) -> bool:
+    device = torch.device(TRAINING)
+    if (reason := missing(device)) is None:
+        # Only a run shows whether the kernels compile and fit the GPU.
+        try:
+            with torch.enable_grad():
+                import_module(f"scanline.kernels.{operator}.training_triton").run_once(device, *sizes)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            return True
+        except Exception as error:  # of the compiler, the assembler, the driver or torch
+            reason = summary(error)
+    log.warning("%s of %s, with gradients: by torch, which is slower (%s)", operator, sizes, reason)
+    return False
 
 
 @contextmanager

@@ -33,7 +33,6 @@ from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 STATES = (torch.float32, torch.bfloat16)  # of the precisions that a GPU has
-READ_STEPS = 16  # each place of a row in 16-byte units of memory is met
 SLOTS = 16  # no launch is made, so none of them is beyond the end; what counts is how layers are aligned in memory
 
 
@@ -63,9 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     compiled = Compiler(options.capability, options.jobs, options.share or 0)
     with compiled.active():
         for name in options.models:
-            launch_all(load(name, None, "cpu"))
+            launch_all(load(name, None, "cpu"), options.capability)
         for preset in options.random:
-            launch_all(load(None, preset, "cpu"))
+            launch_all(load(None, preset, "cpu"), options.capability)
     each = ", ".join(f"{count} {name}" for name, count in sorted(Counter(compiled.names).items()))
     print(f"{len(compiled.names)} kernels compiled for sm_{options.capability}: {each}")
     return 0
@@ -80,24 +79,25 @@ def _run_jobs(options: argparse.Namespace) -> int:
     return int(any(statuses))
 
 
-def launch_all(model: Transformer) -> None:
+def launch_all(model: Transformer, capability: int) -> None:
     """Make every kind of launch that serving a model makes."""
-    from scanline.model.backends.cuda import CudaBackend
+    from scanline.model.backends.cuda import CudaBackend, CudaOptions
     from scanline.model.backends.prefill_batch import PrefillBatch
     from scanline.model.backends.slots import SlotPool
 
     config = model.config
+    options = CudaOptions() if divmod(capability, 10) == HOPPER else CudaOptions(tile_rows=None)
     for state_dtype in STATES:
-        backend = CudaBackend(model, state_dtype)
-        pool = SlotPool.empty(config, SLOTS, model.device, state_dtype)
+        backend = CudaBackend(model, state_dtype, options=options)
+        pool = SlotPool.empty(config, SLOTS, model.device, state_dtype, backend.deferred)
         backend.warm_up(pool)
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
         images = torch.zeros(1, config.bytes, dtype=torch.uint8)
-        stop = min(config.bytes, config.first + READ_STEPS * config.step_bytes)
+        stop = config.first + config.step_bytes
         for in_one_launch in (True, False):
             backend.kernel_prefill.in_one_launch = in_one_launch
-            state = State.zeros(config, 1, model.device, state_dtype)
+            state = State.zeros(config, 1, model.device, state_dtype, backend.deferred)
             backend.prefill(PrefillBatch.of(images, state, np.array([stop])))
         backend.put_codes(pool, np.arange(1), [Decoder(b"")])
         backend.advance(pool, np.arange(1), 1)

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.parts import PARTS, Part
-from benchmarks.gpu.results import SCHEMA, ResultsFile
+from benchmarks.gpu.results import FOLDER, SCHEMA, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.worker import LEAST, LEAST_DRY, run_parts
 from scanline.model.machine import facts
@@ -32,6 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     if options.dry_run:
         os.environ["TRITON_INTERPRET"] = "1"  # of the processes that run the parts: kernels are imported there anew
+    os.environ[FOLDER] = str(options.out.resolve().parent)
     deadline = time.monotonic() + 60 * options.minutes
     try:
         results = ResultsFile(options.out, header(options), options.resume)

@@ -79,8 +79,8 @@ class Snapshot:
     @classmethod
     def of(cls, generator: Generator, slots: torch.Tensor) -> "Snapshot":
         pool = generator.pool
-        state = pool.state
-        return cls(pool.images[slots], pool.bits[slots], state.s[:, slots], state.z[:, slots])
+        state = pool.state.chosen(slots).complete(generator.config.step_bytes)
+        return cls(pool.images[slots], pool.bits[slots], state.s, state.z)
 
     def differences(self, other: "Snapshot") -> dict[str, int]:
         """Return how many images of both differ in each of the arrays; NaN equals no NaN of other bits."""

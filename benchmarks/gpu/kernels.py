@@ -2,7 +2,9 @@
 take most of a step, alone: the recurrent step, and the products with what is fused into them; the profile of a step."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
@@ -16,6 +18,9 @@ from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import Halves, linear
 from scanline.kernels.triton.moments import row_moments
 from scanline.model.bench.measure import copy_rate, products_seconds
+from scanline.model.config import ModelConfig
+from scanline.model.precision import DEFERRED
+from scanline.model.state import State
 
 IN_L2 = 1 << 23  # bytes that are read, and as many written: 16 MiB together, less than any L2 cache of these GPUs
 LAUNCHES = 43  # of a step of the paper's MNIST model
@@ -57,32 +62,43 @@ def launch_time(chained: bool, sizes: Sizes) -> Iterator[Finding]:
 
 
 def kernels(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of one layer of the paper's MNIST model, kernel by kernel."""
-    yield from recurrent_step(sizes)
+    """Yield times of the products of one layer of the paper's MNIST model."""
     yield from products(sizes)
     yield from errors(sizes)
 
 
-def recurrent_step(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of the recurrence of a layer for all images, rows in random order, and its share of the copy rate."""
-    of, batch, device = config(PAPER[0], sizes), sizes.most, sizes.device
-    heads, c, m = of.heads, of.key_width, of.value_width
-    projected = torch.randn(batch, heads * (2 * c + m), device=device)
-    rows, y = torch.randperm(batch, device=device), torch.empty(batch, heads * m, device=device)
-    z = torch.ones(batch, heads, c, device=device)
-    copy = copy_rate(device, sizes.seconds, sizes.copied)
-    for dtype in STATES:
-        s = torch.ones(batch, heads, c, m, device=device, dtype=dtype)
-        moved = 2 * s.nbytes + 2 * z.nbytes + projected.nbytes + y.nbytes
-        time = microseconds(lambda s=s: step.fused_recurrent_step(projected, s, z, rows, y=y), sizes)
-        what = f"kernels/step/{bits_of(dtype)}/{batch}"
-        yield Finding(what, time, "us")
-        yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "")
+def state_tiles(sizes: Sizes) -> Iterator[Finding]:
+    """Yield times of the recurrence of a layer for all images, and its share of the copy rate: of models of 6, 5 and 8
+    heads, by what a program has of them and by whether states are written in every step or fewer."""
+    copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
+    for name in sizes.models(*SHIPPED, PAPER[0]):
+        # More than one layer, so that none finds its states in the L2.
+        of = replace(config(name, sizes), layers=1 if sizes.dry else 4)
+        for dtype, warps, deferred in product(STATES, (4, 2, 1), (0, DEFERRED)):
+            what = f"state_tiles/{name}/{bits_of(dtype)}/{warps}_warps/every_{deferred + 1}"
+            state = State.zeros(of, sizes.most, sizes.device, dtype, deferred)
+            yield from attempt(what, partial(_state_tile, what, of, state, warps, copy, sizes))
 
 
-def layer_products(sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
+def _state_tile(what: str, of: ModelConfig, state: State, warps: int, copy: float, sizes: Sizes) -> Iterator[Finding]:
+    batch, device = sizes.most, sizes.device
+    projected = torch.randn(batch, of.heads * (2 * of.key_width + of.value_width), device=device)
+    rows, y = torch.randperm(batch, device=device), torch.empty(batch, of.heads * of.value_width, device=device)
+    state.position.copy_(torch.arange(batch))  # as many images as any at each distance from their next write
+
+    def run() -> None:
+        for layer in zip(state.s, state.z, state.deferred, strict=True):
+            step.fused_recurrent_step(projected, *layer, state.position, rows, y=y, elements=warps * step.WARP_ELEMENTS)
+
+    time = microseconds(run, sizes) / of.layers
+    moved = state.traffic / of.layers + projected.nbytes + y.nbytes
+    yield Finding(what, time, "us a layer")
+    yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "", f"{moved / 1e6:.0f} MB")
+
+
+def layer_products(name: str, sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
     """Return the products of a layer: inner and outer width, whether x is normed, activation, whether x is added."""
-    of = config(PAPER[0], sizes)
+    of = config(name, sizes)
     width, keys, hidden = of.model_width, of.heads * of.key_width, of.feed_forward
     return {
         "query_key_value": (width, 2 * keys + width, True, "none", False),
@@ -96,7 +112,7 @@ def products(sizes: Sizes) -> Iterator[Finding]:
     """Yield times of the four products of a layer as the step launches them, and of torch's product alone."""
     device = sizes.device
     for batch in ROWS if not sizes.dry else (2,):
-        for name, (inner, outer, normed, activation, residual) in layer_products(sizes).items():
+        for name, (inner, outer, normed, activation, residual) in layer_products(PAPER[0], sizes).items():
             x, weight = torch.randn(batch, inner, device=device), torch.randn(outer, inner, device=device) / 16
             halves = Halves.of(weight.half().float())
             bias, out = torch.zeros(outer, device=device), torch.zeros(batch, outer, device=device)

@@ -45,11 +45,11 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
         times = step_seconds(generator, sizes)
     finally:
         generator.close()
-    rate, state = Rate.from_steps(count, generator.config.steps, times), generator.pool.state
+    rate = Rate.from_steps(count, generator.config.steps, times)
     note = f"median of {rate.calls} calls; the longest {1e6 * max(times):,.0f}"
     yield Finding(f"{what}/step", 1e3 * rate.step_ms_median, "us", note)
     yield Finding(f"{what}/images_per_second", rate.images_per_second, "images/s")
-    moved = 2 * (state.s.nbytes + state.z.nbytes) / (1e-3 * rate.step_ms_median)
+    moved = generator.pool.state.traffic / (1e-3 * rate.step_ms_median)
     yield Finding(f"{what}/of_copy", moved / copy, "", "traffic of states alone, over the copy bandwidth")
 
 

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
-from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels
+from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels, state_tiles
 from benchmarks.gpu.painting import bench, memory, rates
-from benchmarks.gpu.reading import reading
+from benchmarks.gpu.reading import likelihoods, reading
 from benchmarks.gpu.resampling import resampling
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import Sizes
 from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
+from benchmarks.gpu.tilings import tilings
 from benchmarks.gpu.training_step import training_step
+from benchmarks.gpu.update_profile import update_profile
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,15 @@ PARTS = (
     Part("bench", bench, 60, "`scanline bench`: one image, scoring, memory over positions, the authors' library"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
-    Part("reading", reading, 60, "prefill, completions, codes"),
+    Part("likelihoods", likelihoods, 40, "scoring and classification, by passes with and without graphs"),
+    Part("reading", reading, 60, "completions, codes"),
     Part("resampling", resampling, 25, "copies of whole slots between particles"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
     Part("memory", memory, 10, "bytes of a slot, graphs and buffers"),
-    Part("kernels", kernels, 30, "recurrent step and products alone"),
+    Part("kernels", kernels, 25, "products alone"),
+    Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
+    Part("tilings", tilings, 35, "products of large batches, by tile, and those of a layer in one launch"),
     Part("training", training_step, 90, "an update of the weights"),
+    Part("update_profile", update_profile, 120, "variants of the compiled update, and the kernels of each"),
 )

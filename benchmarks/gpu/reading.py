@@ -1,46 +1,65 @@
-"""Known bytes: a first prefill of each length, completions of many different pictures, and codes."""
+"""Known bytes: likelihoods, completions of many different pictures, and codes."""
 
 import time
 from collections.abc import Iterator
+from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, make_generator, model
 from scanline.kernels.codec.coder import encode
-from scanline.model.bench.measure import synchronize
+from scanline.model.backends.cuda_graph import recorded
+from scanline.model.bench.measure import durations
 from scanline.model.formats.code_file import Codes
+from scanline.model.likelihood.classification import views
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Finished, GenerateRequest, ImageSpec
+from scanline.model.sampling.messages import Finished, GenerateRequest, ScoreRequest
 from scanline.model.tasks.offline import run
 
-LENGTHS = (1, 15, 16, 392)  # of known prefixes, in bytes, after a whole image, as warm-up may read: what clients send
+
+def likelihoods(sizes: Sizes) -> Iterator[Finding]:
+    """Yield rates of scoring, the time to classify an image and how many costs differ, by passes of 64 images and as
+    they are, by single launches and by graphs."""
+    few: dict[str, Any] = {"prefill_graphs": ((2, 2),) if sizes.dry else ((64, 64),)}
+    for name in sizes.models(*SHIPPED, PAPER[0]):
+        network, expected = model(name, sizes), list[np.ndarray]()
+        images = np.random.default_rng(0).integers(0, 256, (sizes.judged, network.config.bytes), np.uint8)
+        for passes, options in (("64_images", few), ("as_shipped", {})):
+            for way, replay in (("launches", lambda launches, _: launches), ("graphs", recorded)):
+                with mock.patch("scanline.model.backends.cuda_prefill.recorded", replay):
+                    generator = make_generator(network, 1, **options)
+                    yield from scored(f"likelihoods/{name}/{passes}/{way}", generator, images, expected, sizes)
+                generator.close()
+
+
+def scored(
+    what: str, generator: Generator, images: np.ndarray, expected: list[np.ndarray], sizes: Sizes
+) -> Iterator[Finding]:
+    """Yield what one way takes; its costs join `expected`, whose first they should be."""
+    classes, seen = generator.config.classes, views(generator.config, images[:1])[0]
+    labels = tuple(range(1, 1 + len(classes))) or (0,)
+    one = ScoreRequest(0, tuple(view.tobytes() for view in seen for _ in labels), labels * len(seen))
+    expected.append(generator.score(images))
+    differing = int((expected[0] != expected[-1]).sum())
+    yield Finding(f"{what}/differing", differing, "costs", f"of {images.size} bytes, from the first way's")
+    seconds = float(np.median(durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3))))
+    yield Finding(what, len(images) / seconds, "images/s", f"{len(images)} in one call")
+    engine = Engine(generator)
+    seconds = float(np.median(durations(lambda: list(run(engine, one)), 0.0, sizes.device, sizes.calls(9))))
+    yield Finding(f"{what}/one_image", 1e3 * seconds, "ms", f"{len(one.images)} readings of it through the engine")
 
 
 def reading(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of prefill, completions and codes of every kind of model."""
+    """Yield rates of completions and codes of every kind of model."""
     for name in sizes.models(PAPER[0], *SHIPPED, PAPER[1]):
         generator = make_generator(model(name, sizes), min(1024, sizes.most))
         images = np.random.default_rng(0).integers(0, 256, (sizes.read, generator.config.bytes), np.uint8)
-        yield from first_calls(f"reading/{name}", generator, images[0])
         yield from completions(f"reading/{name}", generator, images)
         yield from codes(f"reading/{name}", generator, images)
         generator.close()
-
-
-def first_calls(what: str, generator: Generator, image: np.ndarray) -> Iterator[Finding]:
-    """Yield the first prefill of each length against its second: a kernel that is compiled in between takes seconds."""
-    config = generator.config
-    for length in dict.fromkeys(min(length, config.bytes) for length in (config.bytes, *LENGTHS)):
-        spec, times = ImageSpec(seed=1, index=0, known=image, mask=np.arange(config.bytes) < length), []
-        for _ in range(2):
-            began = time.perf_counter()
-            generator.prefill(spec)
-            synchronize(generator.model.device.type)
-            times.append(1e3 * (time.perf_counter() - began))
-        first, second = times
-        yield Finding(f"{what}/first_prefill/{length}", first, "ms", f"the second {second:.2f} ms")
 
 
 def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:

@@ -30,10 +30,10 @@ from scanline.model.training.presets import PRESETS
 SHIPPED = ("mnist-small", "cifar10-small")
 PAPER = ("mnist", "cifar10")  # the paper's sizes, with random weights
 TINY = {
-    "height": 2, "width": 2, "layers": 1, "heads": 2, "key_width": 4, "value_width": 4, "feed_forward": 16,
+    "height": 2, "width": 2, "layers": 1, "heads": 2, "key_width": 4, "value_width": 4, "feed_forward": 64,
     "components": 2,
 }  # fmt: skip
-TINY_WINDOW = {"blocks": 1, "block_width": 16, "window_rows": 1, "window_columns": 1}
+TINY_WINDOW = {"blocks": 1, "block_width": 64, "window_rows": 1, "window_columns": 1}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Sizes:
     copied: int  # bytes of a copy, more than any cache
     side: int  # of the square products
     read: int  # images that are read, scored or completed together
-    judged: int  # images on which 16-bit states are judged
+    judged: int  # images that are scored in one call, and on which 16-bit states are judged
 
     @property
     def device(self) -> str:
@@ -101,7 +101,9 @@ def tiny(config: ModelConfig) -> ModelConfig:
     return replace(config, **TINY, **window, **waves)
 
 
-DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "prefill_images": 2, "prefill_rows": 8}
+DRY_OPTIONS: dict[str, Any] = {
+    "sizes": (1, 4), "steps": 2, "few": 2, "prefill_graphs": ((1, 8), (2, 4)), "tile_rows": 4,
+}  # fmt: skip
 STATES = (torch.float32, torch.bfloat16)
 
 
@@ -127,7 +129,7 @@ def make_generator(
     if model.device.type == "cpu":
         options = {**DRY_OPTIONS, **options}
     backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options), narrow)
-    pool = SlotPool.empty(model.config, slots, model.device, state_dtype)
+    pool = SlotPool.empty(model.config, slots, model.device, state_dtype, backend.deferred)
     if ready:
         backend.warm_up(pool)
     name = "cuda" if chained else "cuda-narrow" if narrow else "cuda-unchained"

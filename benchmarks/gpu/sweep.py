@@ -9,11 +9,8 @@ import torch
 
 from benchmarks.gpu.correctness import Snapshot, compare, painted
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, make_generator, model, started, step_seconds
-from scanline.model.bench.measure import durations
-from scanline.model.network.transformer import Transformer
+from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, model, started, step_seconds
 
-ROWS = (4096, 16_384)  # positions in one pass of reading
 COPIES, LOADS = 100, 20  # of another stream, of about half a millisecond each, and how often they are repeated
 COMPARED = 2048  # images whose bits are compared between two ways of launching
 
@@ -25,30 +22,7 @@ def sweep(sizes: Sizes) -> Iterator[Finding]:
         for choice, options in choices.items():
             what = f"sweep/{name}/{count}/{choice}"
             yield from attempt(what, partial(_timed, what, name, count, sizes, **options))
-    yield from read_sizes(sizes)
     yield from ways(sizes)
-
-
-def read_sizes(sizes: Sizes) -> Iterator[Finding]:
-    """Yield images/s of scoring, by how many images are read at once and how many of their positions in one pass."""
-    network = model(PAPER[0], sizes)
-    images = np.random.default_rng(0).integers(0, 256, (sizes.read, network.config.bytes), np.uint8)
-    few = {"1_at_once": {"prefill_images": 1, "prefill_rows": 4}, "2_at_once": {"prefill_images": 2, "prefill_rows": 4}}
-    many = {
-        f"{reads}_at_once_{rows}_rows": {"prefill_images": reads, "prefill_rows": rows}
-        for reads in (64, 256)
-        for rows in ROWS
-    }
-    for choice, options in (few if sizes.dry else many).items():
-        what = f"sweep/score/{PAPER[0]}/{choice}"
-        yield from attempt(what, partial(_scored, what, network, images, sizes, **options))
-
-
-def _scored(what: str, network: Transformer, images: np.ndarray, sizes: Sizes, **options: Any) -> Iterator[Finding]:
-    generator = make_generator(network, 1, **options)
-    times = durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3))
-    generator.close()
-    yield Finding(what, len(images) / float(np.median(times)), "images/s")
 
 
 def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
@@ -57,7 +31,7 @@ def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
         return {sizes.most: {"unchained": {"chained": False}}}
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
-    unchained |= {"narrow": {"chained": False, "narrow": True}}
+    unchained |= {"narrow": {"chained": False, "narrow": True}, "without_tiles": {"tile_rows": None}}
     exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
     return {
         sizes.most: {"chained": {}, **unchained},

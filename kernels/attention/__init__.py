@@ -19,10 +19,12 @@ from scanline.kernels.attention import chunked
 log = logging.getLogger("scanline.kernels")
 
 MAX_HEAD_WIDTH = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
+# of the operator for training: float32 and wider heads need more registers than there are
+TRAINING_DTYPES, MAX_TRAINING_WIDTH = (torch.bfloat16,), 32
 
 Attention = Callable[..., tuple[torch.Tensor, ...]]
 
-__all__ = ["causal_linear_attention"]
+__all__ = ["causal_attention_of_projection", "causal_linear_attention"]
 
 
 def causal_linear_attention(
@@ -40,6 +42,27 @@ def causal_linear_attention(
         return _on_gpu(phi_q, phi_k, v, s, z)
     y, s, z = _on_gpu(*with_second_keys(phi_q, phi_k, v, weight), s, z)
     return y[:, :, ::2], s, z
+
+
+def causal_attention_of_projection(
+    projected: torch.Tensor,  # [B, N, 2 H C + H M]: queries, keys and values before the feature map, elu + 1
+    heads: int,
+    key_width: int,
+    weight: torch.Tensor | None = None,  # [B, N]
+) -> torch.Tensor | None:
+    """Return y [B, N, H M] by one operator in training on a GPU; None where it does not run."""
+    value_width = projected.shape[2] // heads - 2 * key_width
+    if (
+        projected.device.type != gpu.TRAINING
+        or not projected.requires_grad
+        or projected.dtype not in TRAINING_DTYPES
+        or max(key_width, value_width) > MAX_TRAINING_WIDTH
+        or not gpu.trains("attention", heads, key_width, value_width)
+    ):
+        return None
+    from scanline.kernels.attention.training_triton import causal_attention_of_projection as operator
+
+    return operator(projected, heads, key_width, weight)
 
 
 def with_second_keys(

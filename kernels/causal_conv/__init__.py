@@ -1,14 +1,16 @@
 """The causal convolution with painted neighbours (`reference.py` is the literal loop): of many pixels of each image in
 turn, and of one pixel of each image at its own place. Both read what is kept of earlier pixels, number p in row p mod R
-of `conv_state`, and keep what later ones need.
+of `conv_state`, and keep what later ones need. In training on a GPU, whole images and the norm before them have kernels
+with gradients (`training_triton.py`).
 """
 
 import torch
+import torch.nn.functional as F
 
-from scanline.kernels import BEYOND
+from scanline.kernels import BEYOND, gpu
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 
-__all__ = ["NEIGHBOURS", "OFFSETS", "causal_conv", "causal_conv_step"]
+__all__ = ["NEIGHBOURS", "OFFSETS", "causal_conv", "causal_conv_step", "normed_causal_conv"]
 
 
 def causal_conv(
@@ -36,6 +38,32 @@ def causal_conv(
         last = pixel[-len(conv_state[0]) :]
         conv_state[:, last % len(conv_state[0])] = x[:, -len(last) :]
     return y
+
+
+def normed_causal_conv(
+    x: torch.Tensor,  # [B, N, D]: of all pixels of images
+    weight: torch.Tensor,  # [D], of the norm, as `bias`
+    bias: torch.Tensor,
+    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    width: int,  # of the images
+) -> torch.Tensor:
+    """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training on a GPU, then of autocast's type."""
+    if not _is_by_triton(x):
+        return causal_conv(F.layer_norm(x, weight.shape, weight, bias), conv_weight, 0, width)
+    from scanline.kernels.causal_conv.training_triton import normed_causal_conv as kernel
+
+    device = x.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    return kernel(x, weight, bias, conv_weight, width, dtype)
+
+
+def _is_by_triton(x: torch.Tensor) -> bool:
+    return (
+        x.device.type == gpu.TRAINING
+        and x.requires_grad
+        and x.dtype == torch.float32
+        and gpu.trains("causal_conv", x.shape[-1])
+    )
 
 
 def causal_conv_step(

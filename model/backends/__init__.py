@@ -135,7 +135,7 @@ def _try_backend(
     try:
         backend = _new_backend(name, model, threads, chosen)
         rows = -(-slots // backend.rows) * backend.rows
-        pool = SlotPool.empty(model.config, rows, model.device, backend.state_dtype)
+        pool = SlotPool.empty(model.config, rows, model.device, backend.state_dtype, backend.deferred)
         backend.warm_up(pool)
         if _needs_self_test(name, model.device):
             run_self_test(backend, pool, reference)
@@ -181,7 +181,7 @@ def _out_of_memory(error: Exception) -> bool:
 
 def _no_room(rows: int, model: Transformer, chosen: Precision, free: int) -> str:
     length = model.config.bytes  # of an image, and of its mask
-    each = chosen.state_bytes(model.config) + 2 * length + longest_code(length)
+    each = chosen.state_bytes(model.config, model.device.type) + 2 * length + longest_code(length)
     return (
         f"{rows:,} slots of {each:,} bytes, and the buffers of a step and a prefill, do not fit into the {free:,} bytes"
         f" that are free on the {model.device.type}; at most about {int(0.8 * free / each):,} slots do"

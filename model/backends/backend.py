@@ -26,8 +26,10 @@ class Backend:
     arithmetic: str  # the part of it that their parameters' bits depend on, which a new version of a library may keep
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
+    deferred: int = 0  # steps at most that a state keeps beside s and z
     is_asynchronous: bool
     prefill_images: int  # images that `prefill` computes at once; more take their time one after the other
+    prefill_steps = 42  # of which a call has a multiple at best: the rows of a tile of the cpu kernel
     # Whether `prefill` has the bits of `advance`, and so the same however its bytes are divided into calls. If not,
     # they differ by rounding: attention in chunks adds in another order than the recurrence.
     prefills_in_chunks: bool

@@ -7,7 +7,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical.reference import range_bits
-from scanline.kernels.cpu.shape import CODES
+from scanline.kernels.cpu.shape import CODES, STATE
 from scanline.kernels.window import wave_table
 from scanline.model import resources
 from scanline.model.backends import particles
@@ -20,6 +20,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput
 from scanline.model.precision import DEFAULT, PRECISIONS, Precision
+from scanline.model.state import State
 
 # The arrays that the kernel takes to paint and to copy slots, besides their states and positions.
 PAINTED = (
@@ -116,7 +117,7 @@ class CpuBackend(Backend):
             raise ValueError(_cannot_run(start, stop, batch))
         bits = torch.empty(len(batch.images), stop - start, dtype=torch.float64)
         intervals = None if batch.intervals is None else torch.empty(*bits.shape, 2, dtype=torch.int32)
-        arrays = {**vars(batch.state), "images": batch.images.contiguous(), "label": batch.labels}
+        arrays = {**_state_arrays(batch.state), "images": batch.images.contiguous(), "label": batch.labels}
         self.network.read(arrays, start, stop, bits, parameters, intervals)
         if batch.intervals is not None and intervals is not None:
             batch.intervals[:, start:stop] = intervals
@@ -193,5 +194,8 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
 
 
 def _arrays(slots: SlotPool, names: tuple[str, ...] = PAINTED) -> dict[str, torch.Tensor]:
-    arrays = {name: getattr(slots, name) for name in names}
-    return arrays | vars(slots.state)
+    return {name: getattr(slots, name) for name in names} | _state_arrays(slots.state)
+
+
+def _state_arrays(state: State) -> dict[str, torch.Tensor]:
+    return {name: getattr(state, name) for name in STATE}

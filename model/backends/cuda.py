@@ -7,8 +7,7 @@ changes a bit. Without a GPU the same launches run one by one in Triton's interp
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +21,7 @@ from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend
+from scanline.model.backends.cuda_graph import Replay, recorded
 from scanline.model.backends.cuda_prefill import KernelPrefill
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.particles import Groups
@@ -30,17 +30,18 @@ from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFERRED
 from scanline.model.state import NUMBERS, State
 
-log = logging.getLogger("scanline.model")
+BITS = 2  # raised with every change of a bit of our kernels' results
 
-Replay = Callable[[], None]
+log = logging.getLogger("scanline.model")
 
 
 @dataclass(frozen=True)
 class CudaOptions:
-    """How the work is cut into graphs and launches: speed only, no byte depends on it. `python -m benchmarks.gpu` tries
-    it (`--parts sweep`)."""
+    """How the work is cut into graphs and launches: speed only, no byte depends on it, but where states are in 16 bits
+    on `deferred`. `python -m benchmarks.gpu` tries it (`--parts sweep`)."""
 
     # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
     # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2
@@ -49,8 +50,12 @@ class CudaOptions:
     # In one graph of few images, whose steps are expected to be short compared with the launch of a graph.
     steps: int = 8
     few: int = 256  # images
-    prefill_images: int = 64  # that are prefilled at once
-    prefill_rows: int = 4096  # positions of all of them together that are prefilled in one pass
+    # Images of a graph that prefills, ascending, and steps of each. The buffers of 16,384 steps are 154 MB at the
+    # paper's size.
+    prefill_graphs: tuple[tuple[int, int], ...] = ((1, 1024), (16, 256), (64, 64), (256, 64))
+    # Rows from which on an H100's products of the same rows are one launch; None: never.
+    tile_rows: int | None = 1024
+    deferred: int = DEFERRED  # steps at most that a slot keeps beside s and z; 0: these are written in every step
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -78,7 +83,8 @@ class CudaBackend(Backend):
     ) -> None:
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
-        self.prefill_images = options.prefill_images
+        self.prefill_images, self.prefill_steps = options.prefill_graphs[-1]
+        self.deferred = options.deferred
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
@@ -86,14 +92,15 @@ class CudaBackend(Backend):
         processor += ", narrow programs" if narrow else ""
         self.name = f"triton ({processor})"
         # Triton's compiler decides the bits of all kernels
-        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}"
+        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
-            self.kernels = KernelSequence(model, chained and chainable, narrow)
-            self.buffers = Buffers.of(
-                self.config, max(options.sizes[-1], options.prefill_rows, options.prefill_images), device
-            )
-            self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, options.prefill_images)
+            tiled = not self.on_gpu or torch.cuda.get_device_capability(device) == HOPPER
+            self.kernels = KernelSequence(model, chained and chainable, narrow, options.tile_rows if tiled else None)
+            rows = max(options.sizes[-1], *(images * steps for images, steps in options.prefill_graphs))
+            self.buffers = Buffers.of(self.config, rows, device)
+            state = State.zeros(self.config, self.prefill_images, device, state_dtype, self.deferred)
+            self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, options.prefill_graphs, state)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner, self.is_coded = np.zeros(0, np.int64), np.zeros(0, np.bool_)
@@ -101,27 +108,32 @@ class CudaBackend(Backend):
 
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
-        """Record the graphs of one image and of all slots, whose launches are of every kind: those of other sizes are
-        recorded when they are needed, in milliseconds, as those that read codes are, but for one. Prefill as many
-        images as may ever be prefilled at once, so that no later one compiles anything or finds too little memory."""
-        most = next((size for size in self.options.sizes if size >= len(pool.images)), self.options.sizes[-1])
+        """Record the graphs of one image, of the most without tiles of rows and of all slots, whose launches are of
+        every kind: those of other sizes are recorded when they are needed, in milliseconds, as those that read codes
+        are, but for one. Record the graphs that prefill, so that no later one compiles anything or finds too little
+        memory."""
+        sizes = self.options.sizes
+        most = next((size for size in sizes if size >= len(pool.images)), sizes[-1])
+        untiled = max((size for size in sizes if size < min(self.kernels.tile_rows or 0, most)), default=sizes[0])
         with reported_compilation():
-            for size in (self.options.sizes[0], most):
+            for size in (sizes[0], untiled, most):
                 for steps in self._graph_steps(size):
                     self._graph(pool, size, steps)
-            self._graph(pool, self.options.sizes[0], 1, decodes=True)
+            self._graph(pool, sizes[0], 1, decodes=True)
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:
-        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype)
+        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype, self.deferred)
         if not self.kernel_prefill.in_one_launch:
             log.warning("known bytes are prefilled with a launch for each: one for all rounds differently here")
-        count = self.options.prefill_images if self.on_gpu else 1  # in the interpreter, every row takes its time
         stop = self.config.first + self.config.step_bytes
-        state = State.zeros(self.config, count, self.device, self.state_dtype)
-        images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
-        intervals = torch.zeros(count, stop, 2, dtype=torch.int32, device=self.device)
-        self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
+        # In the interpreter, every row takes its time.
+        counts = [images for images, _ in self.options.prefill_graphs if self.on_gpu]
+        for count, is_coded in [(1, True), *((count, False) for count in counts)]:
+            state = State.zeros(self.config, count, self.device, self.state_dtype, self.deferred)
+            images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
+            intervals = torch.zeros(1, stop, 2, dtype=torch.int32, device=self.device) if is_coded else None
+            self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
         itself = torch.zeros(1, dtype=torch.int64, device=self.device)
         copy_particles(pool, itself, itself)  # copies nothing, but is compiled
         draw_uniforms(itself, itself, itself)
@@ -174,7 +186,7 @@ class CudaBackend(Backend):
         return self.kernel_prefill.run(batch)
 
     def close(self) -> None:
-        self.pool, self.graphs = None, {}
+        self.pool, self.graphs, self.kernel_prefill.graphs = None, {}, {}
 
     def _follow(self, pool: SlotPool) -> None:
         """Know nothing of the slots of another pool."""
@@ -212,24 +224,10 @@ class CudaBackend(Backend):
             for _ in range(steps):
                 self.kernels.run(pool, part, decodes)
 
-        if not self.on_gpu:
-            return run
-        # Kernels must be compiled before they are recorded; with no slot chosen, this step changes no image.
-        chosen = self.buffers.slots[:size].clone()
-        self.buffers.slots[:size] = -1
-        self.kernels.run(pool, part, decodes)
-        self.buffers.slots[:size] = chosen
-
-        # Not by torch.cuda.graph, which waits for the device and empties the allocator's cache: images may be painted
-        # meanwhile, and what is recorded allocates nothing.
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(torch.cuda.Stream(self.device)):
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                run()
-            except Exception:
-                with suppress(RuntimeError):  # that the recording was not valid, for the reason that is raised
-                    graph.capture_end()
-                raise
-            graph.capture_end()
-        return graph.replay
+        if self.on_gpu:
+            # Kernels must be compiled before they are recorded; with no slot chosen, this step changes no image.
+            chosen = self.buffers.slots[:size].clone()
+            self.buffers.slots[:size] = -1
+            self.kernels.run(pool, part, decodes)
+            self.buffers.slots[:size] = chosen
+        return recorded(run, self.device)

@@ -1,12 +1,14 @@
 """Prefill of known bytes by the kernels of a step, several positions of many images at a time: the products take a row
-for each position, the recurrence runs through them in order.
+for each position, the recurrence runs through them in order. A pass is recorded as a CUDA graph.
 
 The arithmetic is the step's: no row of a product depends on the others, and the recurrence adds position by position.
 So a prefix, a scored image and a painted one have the same bits, whatever is prefilled together or in chunks. An
-image's rows beyond its own end are masked as empty slots are.
+image's rows beyond its own end are masked as empty slots are, and so are those of images that are not there.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,35 +18,51 @@ from scanline.kernels.causal_conv.triton import Norm, causal_conv_sequence
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
+from scanline.kernels.triton.known_rows import write_rows
+from scanline.model.backends.cuda_graph import Replay, recorded
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.pending import to_device
 from scanline.model.backends.prefill_batch import PrefillBatch
-from scanline.model.backends.slots import DECODER, WEIGHING, SlotPool
+from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.state import NUMBERS, State
 
 
 class KernelPrefill:
-    """Prefill known bytes with the kernels and in the buffers of a step; what else it needs is allocated here.
+    """Prefill known bytes with the kernels and in the buffers of a step. Graphs hold addresses, so a pass reads images
+    and states that are allocated here, and batches are copied into them and out.
 
-    `images` of them are prefilled at once, and as many positions of each as the buffers have rows for.
+    passes: how many images a pass has, ascending, and how many steps of each.
     """
 
-    def __init__(self, kernels: KernelSequence, buffers: Buffers, images: int) -> None:
-        self.kernels, self.buffers, self.config, self.images = kernels, buffers, kernels.config, images
-        self.device = buffers.slots.device
-        rows, size = len(buffers.slots), self.config.step_bytes
-        assert images <= rows
-        # The sampling kernel gives the cost of known bytes. To it, each row is an image of one step.
-        self.steps = _known_steps(rows, size, self.device)
-        self.row = torch.arange(rows, device=self.device)
-        self.costs = torch.zeros(rows, size, dtype=torch.float64, device=self.device)
-        self.intervals = torch.zeros(rows, size, 2, dtype=torch.int32, device=self.device)
+    def __init__(
+        self, kernels: KernelSequence, buffers: Buffers, passes: tuple[tuple[int, int], ...], state: State
+    ) -> None:
+        self.kernels, self.buffers, self.config, self.passes = kernels, buffers, kernels.config, passes
+        self.device = device = buffers.slots.device
+        self.most, rows = passes[-1][0], max(images * steps for images, steps in passes)
+        size = self.config.step_bytes
+        assert rows <= len(buffers.slots)
+        # Of each image; `first` and `last` are the steps of a pass that it runs.
+        self.state = state
+        self.images = torch.zeros(self.most, self.config.bytes, dtype=torch.uint8, device=device)
+        self.labels, self.stops, self.first, self.last = torch.zeros(4, self.most, dtype=torch.int64, device=device)
+        # Of each row. The sampling kernel gives the cost of known bytes. To it, each row is an image of one step.
+        self.begin = torch.zeros(1, dtype=torch.int64, device=device)
+        self.at, self.row = torch.zeros(2, rows, dtype=torch.int64, device=device)
+        self.steps = _known_steps(rows, size, device)
+        self.by_byte = isinstance(kernels.distribution, PixelLogistics)
+        self.costs = (
+            torch.zeros_like(self.steps.images, dtype=torch.float64) if self.by_byte else self.steps.bits[:, None]
+        )
+        self.intervals = torch.zeros(rows, size, 2, dtype=torch.int32, device=device)
+        # By images and steps, whether intervals are written, and in_one_launch
+        self.graphs: dict[tuple[int, int, bool, bool], Replay] = {}
         self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
 
     def run(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.prefill."""
         state, count, size = batch.state, len(batch.images), self.config.step_bytes
-        start, end, until = batch.start, int(batch.stops.max()), to_device(batch.stops, self.device)
+        start, end = batch.start, int(batch.stops.max())
         if start is None:
             positions = state.position.cpu().numpy()
             start = int(min(positions[positions < batch.stops], default=end))
@@ -52,63 +70,83 @@ class KernelPrefill:
         if batch.images.shape[1] != self.config.bytes or end > batch.images.shape[1] or not whole:
             raise ValueError(f"cannot run bytes {start} to {end} of images of {batch.images.shape[1]} bytes")
         bits = torch.zeros(count, end, dtype=torch.float64, device=self.device)
-        for first in range(0, count, self.images):
-            some = slice(first, min(count, first + self.images))
-            part = state.part(some.start, some.stop)
-            # copies, if there are more images
-            own = State(part.s.contiguous(), part.z.contiguous(), part.position, part.conv_state.contiguous())
-            images, labels, tolerances = batch.images[some].contiguous(), batch.labels[some], batch.tolerances[some]
-            reach = size * (len(self.row) // len(part.position))
-            for begin in range(start, end, reach):
-                chunk = bits[some, begin : begin + reach]
-                intervals = batch.intervals
-                part_intervals = None if intervals is None else intervals[some, begin : begin + chunk.shape[1]]
-                self._prefill_chunk(images, own, until[some], labels, begin, chunk, part_intervals)
-                self._widen(images, own, until[some], tolerances, begin, chunk)
-            if count > self.images:
-                for name in NUMBERS:
-                    getattr(part, name).copy_(getattr(own, name))
-        state.position.copy_(torch.maximum(state.position, until))
+        for first in range(0, count, self.most):
+            some = slice(first, min(count, first + self.most))
+            self._run_images(batch, some, start, bits[some])
         return bits
 
-    def one_launch_is_exact(self, state_dtype: torch.dtype) -> bool:
+    def one_launch_is_exact(self, state_dtype: torch.dtype, deferred: int) -> bool:
         """Return whether the recurrence of many positions in one launch has the bits of a launch for each, on this
         device: both are compiled from the same functions, each on its own."""
-        config, device, random = self.config, self.device, torch.Generator().manual_seed(0)
-        batch, steps, sizes = 2, 8, (config.heads, config.key_width, config.value_width)
+        config, device, batch = self.config, self.device, 2
+        steps, how = 4 * (deferred + 1) - 1, (config.step_bytes, config.feature_map)  # the last are all deferred
         width = config.heads * (2 * config.key_width + config.value_width)
-        projected = torch.randn(steps * batch, width, generator=random).to(device)
-        s = torch.randn(batch, *sizes, generator=random).to(device, state_dtype)
-        z = torch.rand(batch, *sizes[:2], generator=random).to(device)
-        first, last = (torch.full((batch,), step, device=device) for step in (0, steps))
-        own_s, own_z, images = s.clone(), z.clone(), torch.arange(batch, device=device)
-        y = fused_recurrent_sequence(projected, s, z, first, last, config.feature_map)
-        parts = projected.split(batch)
-        each = [fused_recurrent_step(part, own_s, own_z, images, config.feature_map) for part in parts]
-        return torch.equal(torch.cat(each), y) and torch.equal(own_s, s) and torch.equal(own_z, z)
+        projected = torch.randn(steps * batch, width, generator=torch.Generator().manual_seed(0)).to(device)
+        state = State.zeros(replace(config, layers=1), batch, device, state_dtype, deferred)
+        own, images = state.copy(), torch.arange(batch, device=device)
+        at = torch.arange(steps, device=device).repeat_interleave(batch) * config.step_bytes
+        arrays = state.s[0], state.z[0], state.deferred[0]
+        y = fused_recurrent_sequence(projected, *arrays, at, 0 * images, 0 * images + steps, *how)
+        each = [
+            fused_recurrent_step(part, own.s[0], own.z[0], own.deferred[0], position, images, *how)
+            for part, position in zip(projected.split(batch), at.split(batch), strict=True)
+        ]
+        same = (torch.equal(getattr(own, name), getattr(state, name)) for name in NUMBERS)
+        return torch.equal(torch.cat(each), y) and all(same)
 
-    def _prefill_chunk(
-        self,
-        images: torch.Tensor,
-        state: State,
-        until: torch.Tensor,
-        labels: torch.Tensor,
-        begin: int,
-        bits: torch.Tensor,
-        intervals: torch.Tensor | None,
-    ) -> None:
-        """Run the bytes from `begin` on whose costs fit into bits [B, n], and their `intervals` [B, n, 2] where they
-        are wanted, of each image from its position to until [B] - 1; row i B + b is step i of image b."""
-        batch, size = len(images), self.config.step_bytes
-        steps = bits.shape[1] // size
-        buffers, row = self.buffers.part(0, batch * steps), self.row[: batch * steps]
+    def _run_images(self, batch: PrefillBatch, some: slice, start: int, bits: torch.Tensor) -> None:
+        """Run the bytes from `start` on of `some` images of a batch; write their bits [n, N or fewer], which are 0."""
+        own, stop, coded = slice(0, len(bits)), int(batch.stops[some].max()), batch.intervals is not None
+        images, steps = next(each for each in self.passes if each[0] >= len(bits))
+        self.state.put(own, batch.state.part(some.start, some.stop))
+        self.images[own], self.labels[own] = batch.images[some], batch.labels[some]
+        self.stops.zero_()  # of images that are not there
+        self.stops[own] = to_device(batch.stops[some], self.device)
+        self.begin.fill_(start)
+        reach = steps * self.config.step_bytes
+        for begin in range(start, stop, reach):
+            chunk = slice(begin, min(stop, begin + reach))
+            costs, found = self._aligned(self.costs, images, bits[:, chunk])
+            if batch.intervals is not None:
+                intervals, own_intervals = self._aligned(self.intervals, images, batch.intervals[some, chunk])
+                intervals.copy_(own_intervals)  # what is not run stays
+            self._run_pass(images, steps, coded)
+            found.copy_(costs)
+            self._widen(batch.tolerances[some], images, chunk, bits[:, chunk])
+            if coded:
+                own_intervals.copy_(intervals)
+        torch.maximum(self.state.position, self.stops, out=self.state.position)
+        batch.state.put(some, self.state.part(0, len(bits)))
 
-        # Rows before an image's position or beyond its end are as slots that are done.
-        image, at = row % batch, begin + size * (row // batch)
-        live = (at >= state.position[image]) & (at < until[image])
-        buffers.slots.copy_(torch.where(live, image, -1))
-        self.kernels.input.run(images, state.position, labels, buffers, at)
-        first, last = (((byte - begin) // size).clamp(0, steps) for byte in (state.position, until))
+    def _aligned(self, rows: torch.Tensor, images: int, found: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return views, both [n, m, C, ...], of rows [R, C, ...] of a pass over so many images, and of what is found
+        there for n of them, [n, m C, ...]."""
+        found = found.unflatten(1, (-1, self.config.step_bytes))
+        count, steps = found.shape[:2]
+        return rows[: steps * images].unflatten(0, (steps, images))[:, :count].transpose(0, 1), found
+
+    def _run_pass(self, images: int, steps: int, coded: bool) -> None:
+        key = (images, steps, coded, self.in_one_launch)
+        if key in self.graphs:
+            self.graphs[key]()
+            return
+        launches = partial(self._launch, images, steps, coded)
+        launches()  # kernels must be compiled before they are recorded
+        self.graphs[key] = recorded(launches, self.device)
+
+    def _launch(self, images: int, steps: int, coded: bool) -> None:
+        """Run the steps from `begin` on of the first images, of each from its position to its stop, write their costs,
+        and intervals if they are to be `coded`, and move `begin`; row i B + b is step i of image b."""
+        rows = images * steps
+        buffers, known = self.buffers.part(0, rows), self.steps.part(0, rows)
+        state, at, row, costs = self.state.part(0, images), self.at[:rows], self.row[:rows], self.costs[:rows]
+        first, last = self.first[:images], self.last[:images]
+        write_rows(
+            self.begin, state.position, self.stops, self.images, buffers.slots, row, at, first, last, known.images
+        )
+        costs.zero_()
+        known.state.position.zero_()
+        self.kernels.input.run(self.images, state.position, self.labels, buffers, at)
 
         def conv(number: int, conv_weight: torch.Tensor, norm: Norm | None) -> None:
             causal_conv_sequence(
@@ -116,86 +154,55 @@ class KernelPrefill:
                 buffers.convolved, norm, buffers.moments, self.kernels.chained,
             )  # fmt: skip
 
-        self.kernels.predict(buffers, self._recurrence(state, buffers, first, last), conv)
+        self.kernels.predict(buffers, self._recurrence(state, buffers, at, first, last), conv)
 
         # From here on, a row is an image of its own.
-        known = self.steps.part(0, batch * steps)
-        known.bits.zero_()
-        known.state.position.zero_()
-        values = images[:, begin : begin + bits.shape[1]]
-        known.images.copy_(values.view(batch, steps, size).transpose(0, 1).flatten(0, 1))
-        buffers.active.copy_(torch.where(live, row, -1))
-        costs = self.costs[: batch * steps].zero_()
-        by_byte = isinstance(self.kernels.distribution, PixelLogistics)
-        self.kernels.sample(known, buffers, costs if by_byte else None)
-        costs = costs if by_byte else known.bits
-        bits.copy_(costs.view(steps, batch, size).transpose(0, 1).flatten(1))
-        if intervals is not None:
-            found = self.intervals[: batch * steps]
-            by_image = found.view(steps, batch, size, 2).transpose(0, 1)
-            by_image.copy_(intervals.unflatten(1, (steps, size)))  # what is not run stays
-            self.kernels.write_intervals(known.images, buffers, found)
-            intervals.copy_(by_image.flatten(1, 2))
+        own = replace(buffers, active=row)
+        self.kernels.sample(known, own, costs if self.by_byte else None)
+        if coded:
+            self.kernels.write_intervals(known.images, own, self.intervals[:rows])
+        self.begin.add_(steps * self.config.step_bytes)
 
-    def _widen(
-        self,
-        images: torch.Tensor,
-        state: State,
-        until: torch.Tensor,
-        tolerances: np.ndarray,
-        begin: int,
-        bits: torch.Tensor,
-    ) -> None:
-        """Compute the costs of the chunk that was just run anew, IN PLACE, of images with a tolerance: on the host,
-        since few requests have one."""
+    def _widen(self, tolerances: np.ndarray, images: int, chunk: slice, bits: torch.Tensor) -> None:
+        """Compute the bits [n, m] of the chunk that was just run anew, IN PLACE, of images with a tolerance: on the
+        host, since few requests have one."""
         if not tolerances.any():
             return
         wide = torch.from_numpy(np.flatnonzero(tolerances)).to(self.device)
-        batch, steps = bits.shape
-        parameters = self.buffers.parameters[: batch * steps].view(steps, batch, -1).transpose(0, 1)[wide]
-        values = images[wide, begin : begin + steps]
+        parameters = self._aligned(self.buffers.parameters[:, None], images, bits)[0][wide, :, 0]
+        values = self.images[wide, chunk]
         found = range_bits(parameters.cpu().numpy(), values.cpu().numpy(), tolerances[tolerances > 0])
-        at = torch.arange(begin, begin + steps, device=self.device)
-        live = (at >= state.position[wide, None]) & (at < until[wide, None])
+        at = torch.arange(chunk.start, chunk.stop, device=self.device)
+        live = (at >= self.state.position[wide, None]) & (at < self.stops[wide, None])
         bits[wide] = torch.where(live, torch.from_numpy(found).to(self.device), bits[wide])
 
     def _recurrence(
-        self, state: State, buffers: Buffers, first: torch.Tensor, last: torch.Tensor
+        self, state: State, buffers: Buffers, at: torch.Tensor, first: torch.Tensor, last: torch.Tensor
     ) -> Callable[[int], None]:
-        """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`."""
-        batch, feature_map = len(first), self.config.feature_map
+        """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`, which are
+        those of the bytes `at`."""
+        batch, how = len(first), (self.config.step_bytes, self.config.feature_map)
 
         def sequence(i: int) -> None:
-            s, z = state.s[i], state.z[i]
-            fused_recurrent_sequence(buffers.projected, s, z, first, last, feature_map, buffers.attended)
+            arrays = state.s[i], state.z[i], state.deferred[i]
+            fused_recurrent_sequence(buffers.projected, *arrays, at, first, last, *how, buffers.attended)
 
         def steps(i: int) -> None:
+            arrays = state.s[i], state.z[i], state.deferred[i]
             for begin in range(0, len(buffers.slots), batch):
-                part = buffers.part(begin, begin + batch)
+                part, position = buffers.part(begin, begin + batch), at[begin : begin + batch]
                 # Not chained: a chained launch loads its states while the one before may still write them.
-                fused_recurrent_step(
-                    part.projected, state.s[i], state.z[i], part.active, feature_map, part.attended, chained=False
-                )
+                fused_recurrent_step(part.projected, *arrays, position, part.active, *how, part.attended, chained=False)
 
         return sequence if self.in_one_launch else steps
 
 
 def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     """Return slots whose images are one step of known bytes, without states."""
-    numbers = [torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)]
-    nothing = torch.zeros(0, count, device=device)
-    return SlotPool(
-        State(nothing, nothing, numbers[0], nothing),
-        images=torch.zeros(count, size, dtype=torch.uint8, device=device),
-        known=torch.ones(count, size, dtype=torch.bool, device=device),
-        bits=torch.zeros(count, dtype=torch.float64, device=device),
-        seed=numbers[1],
-        index=numbers[2],
-        temperature=torch.ones(count, device=device),
-        label=numbers[1],
-        partner=numbers[1],
-        guidance=torch.ones(count, device=device),
-        **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
-        code=torch.zeros(count, 0, dtype=torch.uint8, device=device),
-        **dict.fromkeys(DECODER, torch.zeros(count, dtype=torch.int64, device=device)),
-    )
+    images = torch.zeros(count, size, dtype=torch.uint8, device=device)
+    nothing, ones = torch.zeros(0, count, device=device), torch.ones(count, device=device)
+    position, zeros = torch.zeros(2, count, dtype=torch.int64, device=device)
+    bits, known_bits = torch.zeros(2, count, dtype=torch.float64, device=device)
+    arrays = {**dict.fromkeys(ARRAYS, zeros), "images": images, "known": torch.ones_like(images, dtype=torch.bool)}
+    arrays |= {"bits": bits, "known_bits": known_bits, "temperature": ones, "guidance": ones}
+    return SlotPool(State(position=position, **dict.fromkeys(NUMBERS, nothing)), **arrays)

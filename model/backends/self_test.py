@@ -119,7 +119,8 @@ class _Images:
             raise WrongResultsError(f"not all of {size} images have moved by {self.steps} steps")
         first = index.argsort()[:IMAGES].numpy()
         fetched = backend.fetch(slots, first).wait()
-        states = (getattr(slots.state, name)[:, first].cpu() for name in NUMBERS)
+        state = slots.state.chosen(torch.from_numpy(first)).complete(self.config.step_bytes)
+        states = (array.cpu() for array in (state.s, state.z, state.conv_state))
         known_bits = slots.known_bits[first].cpu()
         slots.empty_slots(numbers)
         return Outcome(torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), known_bits, *states)
@@ -158,11 +159,12 @@ class _Images:
 
         # Prefilling the same bytes ends in the same states, at the same costs.
         device = slots.images.device
-        prefilled = State.zeros(self.config, count, device, backend.state_dtype)
+        prefilled = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
         stops = np.full(count, self.stop)
         labels = self.label(index).to(device)
         batch = PrefillBatch.of(outcome.images.to(device), prefilled, stops, labels)
         costs = backend.prefill(batch).cpu()[:, self.config.first :]
+        prefilled = prefilled.complete(self.config.step_bytes)
         found = {name: getattr(prefilled, name).cpu() for name in NUMBERS}
         _assert_close(states | {"bits": bits}, found | {"bits": costs}, bound, "reading")
 
@@ -200,7 +202,8 @@ class _Images:
         count = min(CODED, len(images))
         numbers, device, first = np.arange(count), slots.images.device, self.config.first
         intervals = torch.zeros(count, self.stop, 2, dtype=torch.int32, device=device)
-        state, labels = State.zeros(self.config, count, device, backend.state_dtype), self.label(torch.arange(count))
+        state = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
+        labels = self.label(torch.arange(count))
         stops, there = np.full(count, self.stop), (images[:count].to(device), labels.to(device))
         backend.prefill(PrefillBatch.of(there[0], state, stops, there[1], intervals=intervals))
         codes = [encode(map(tuple, of_image)) for of_image in intervals[:, first:].tolist()]

@@ -14,7 +14,7 @@ from scanline.kernels.codec.coder import Decoder, longest_code
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.pending import Pending, to_device, to_host
 from scanline.model.config import ModelConfig
-from scanline.model.state import NUMBERS, State
+from scanline.model.state import NUMBERS, State, with_deferred
 
 # The arrays of an image besides its state. Placing it sets known_bits to 0 and all others from its arrival.
 WEIGHING = ("evidence_bits", "effective_particles")
@@ -71,9 +71,10 @@ class SlotPool:
         count: int,
         device: torch.device | str = "cpu",
         state_dtype: torch.dtype = torch.float32,
+        deferred: int = 0,
     ) -> "SlotPool":
-        """Return `count` free slots whose s is stored in `state_dtype`."""
-        state = State.zeros(config, count, device, state_dtype)
+        """Return `count` free slots whose s is stored in `state_dtype`, with room for so many deferred steps."""
+        state = State.zeros(config, count, device, state_dtype, deferred)
         state.position.fill_(config.bytes)
         return cls(
             state=state,
@@ -135,12 +136,15 @@ class SlotPool:
         copied = to_host(self._gathered(self.rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
-    def snapshot(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
+    def snapshot(self, slot: int, layer: int, head: int, step_bytes: int = 1) -> Pending[tuple[np.ndarray, np.ndarray]]:
         """Return copies of s [C, M] and z [C] float32 of one layer and head; on a GPU without waiting for it."""
-        s, z = self.state.s[layer, slot, head], self.state.z[layer, slot, head]
+        deferred = self.state.deferred[layer, slot]
+        held = self.state.position[slot] // step_bytes % (len(deferred) + 1)
+        s, z = with_deferred(self.state.s[layer, slot], self.state.z[layer, slot], deferred, held)
+        s, z = s[head], z[head]
         if self.on_host:
-            return Pending.ended((s.float().numpy().copy(), z.numpy().copy()))
-        copied = to_host(torch.cat((s.float(), z.unsqueeze(1)), dim=1))
+            return Pending.ended((s.numpy().copy(), z.numpy().copy()))
+        copied = to_host(torch.cat((s, z.unsqueeze(1)), dim=1))
         return Pending(lambda: (copied.wait()[:, :-1].numpy(), copied.wait()[:, -1].numpy()))
 
     def in_flight(self) -> np.ndarray:

@@ -102,8 +102,8 @@ class Ceilings:
         """
         return steps_per_second * self.flop_per_step / self.matrix_flop
 
-    def to_dict(self, steps: int, state_bytes: int) -> dict[str, Any]:
-        """Return the JSON object, for images of so many steps whose state takes `state_bytes`."""
+    def to_dict(self, steps: int, traffic: float) -> dict[str, Any]:
+        """Return the JSON object, for images of so many steps, each of which moves `traffic` bytes of the state."""
         flop_per_image = self.flop_per_step * steps
         return {
             "matrix_flop": self.matrix_flop,
@@ -113,7 +113,7 @@ class Ceilings:
             "flop_per_image": flop_per_image,
             "products_ms": {str(rows): 1e3 * seconds for rows, seconds in self.products_seconds.items()},
             "images_by_products": self.matrix_flop / flop_per_image,
-            "images_by_state_traffic": self.copy_bytes / (2 * state_bytes * steps),
+            "images_by_state_traffic": self.copy_bytes / (traffic * steps),
         }
 
 

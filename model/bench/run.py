@@ -25,7 +25,8 @@ from scanline.model.bench.measure import (
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.machine import facts
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT, precision
+from scanline.model.precision import DEFAULT, DEFERRED, precision
+from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 SCHEMA = 2  # of the JSON object, which result.py documents
@@ -121,7 +122,8 @@ def bench(
     if options.includes("position"):
         log("memory over position")
         over_position = _over_position(model, options, reference)
-    state_bytes = precision(options.precision).state_bytes(config)
+    stored = precision(options.precision).state_dtype
+    state = State.zeros(config, 1, "meta", stored, DEFERRED if device == "cuda" else 0)
     configuration = {"model": name, "device": device, "program": reference.program, **asdict(options)}
     configuration |= {"backend": reference.backend, "fallbacks": reference.fallbacks}
     return {
@@ -130,13 +132,13 @@ def bench(
         **facts(),
         "configuration": {**configuration, "config": config.to_dict()},
         "step": {"bytes": config.step_bytes, "of_an_image": config.steps},
-        "state_bytes_per_image": state_bytes,
+        "state_bytes_per_image": state.nbytes,
         "checked": {
             "images": len(reference.images),
             "batches": options.batches,
             "views_differ_bits_per_dim": reference.views_differ,
         },
-        "ceilings": ceilings.to_dict(config.steps, state_bytes),
+        "ceilings": ceilings.to_dict(config.steps, state.traffic),
         "one_image": latency,
         "bulk": rates and [_bulk_row(batch, rates[batch], ceilings, config.steps) for batch in rates],
         "prefill": prefill,

@@ -64,10 +64,10 @@ def evaluate(
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     if not any(datasets.is_in(name, data) for name in datasets.DATASETS):
-        result = _of_pictures(model, data, images, precision, chosen, stage)
+        own = _of_pictures(model, data, images, precision, chosen, stage)
         if save:
-            write_evaluation(directory, result)
-        return result
+            write_evaluation(directory, own)
+        return own
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
     test = whole_test[:images]
@@ -145,7 +145,7 @@ def _of_pictures(
         raise ValueError(f"{data} has pictures of {found.size}, and the model needs {config.size}")
     test = found.test[:count]
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), backend)
-    result = {"dataset": data.resolve().name, "split": "test", "precision": precision}
+    result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
     if found.labels is not None:
         if found.labels.names != config.class_names:

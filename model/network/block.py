@@ -12,8 +12,8 @@ from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.model.config import ModelConfig
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
-# (x, weight, number of the convolution) to the causal convolution of x: of a whole image, or of a step
-Conv = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+# (x, norm, weight, number of the convolution) to the causal convolution of norm(x): of a whole image, or of a step
+Conv = Callable[[torch.Tensor, nn.Module, torch.Tensor, int], torch.Tensor]
 ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}  # by their names in config.json
 
 
@@ -30,7 +30,7 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
         """Return [..., D] for x [..., D]; this is block `number`."""
-        seen = with_conv(self.norm(x), self.taps, conv, number)
+        seen = with_conv(x, self.norm, self.taps, conv, number)
         return x + self.contract(self.activation(self.expand(seen)))
 
 
@@ -39,6 +39,8 @@ def new_conv_weight(config: ModelConfig) -> nn.Parameter | None:
     return nn.Parameter(torch.zeros(NEIGHBOURS, config.model_width)) if config.causal_conv else None
 
 
-def with_conv(x: torch.Tensor, conv_weight: torch.Tensor | None, conv: Conv, number: int) -> torch.Tensor:
-    """Return x [..., D], convolved where the model does so."""
-    return x if conv_weight is None else conv(x, conv_weight, number)
+def with_conv(
+    x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor | None, conv: Conv, number: int
+) -> torch.Tensor:
+    """Return norm(x) [..., D], convolved where the model does so."""
+    return norm(x) if conv_weight is None else conv(x, norm, conv_weight, number)

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels import LN2
-from scanline.kernels.attention import causal_linear_attention
-from scanline.kernels.causal_conv import causal_conv, causal_conv_step
+from scanline.kernels.attention import causal_attention_of_projection, causal_linear_attention
+from scanline.kernels.causal_conv import causal_conv, causal_conv_step, normed_causal_conv
 from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
@@ -50,10 +50,15 @@ class Layer(nn.Module):
         number: int,
         weight: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state;
-        this is layer `number`. weight: [B, N], how many times each counts for later positions; by default once, as for
-        itself always."""
-        q, k, v = (part.transpose(1, 2) for part in self._project(x))  # [B, H, N, C | M]
+        """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state,
+        which may be left out where none is given; this is layer `number`. weight: [B, N], how many times each counts
+        for later positions; by default once, as for itself always."""
+        projected = self._projected(x)
+        if s is None:
+            attended = causal_attention_of_projection(projected, self.config.heads, self.config.key_width, weight)
+            if attended is not None:
+                return (self._finish(x, attended, conv, number),)
+        q, k, v = (part.transpose(1, 2) for part in self._split(projected))  # [B, H, N, C | M]
         y, s, z = causal_linear_attention(q, k, v, s, z, weight)
         return self._finish(x, y.transpose(1, 2).flatten(2), conv, number), s, z
 
@@ -64,10 +69,15 @@ class Layer(nn.Module):
 
     def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
+        return self._split(self._projected(x))
+
+    def _projected(self, x: torch.Tensor) -> torch.Tensor:
+        return self.query_key_value(self.attention_norm(x) if self.config.norm == "pre" else x)
+
+    def _split(self, projected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return phi(q), phi(k) [..., H, C] and v [..., H, M] of a projection."""
         config = self.config
-        keys = config.heads * config.key_width
-        x = self.attention_norm(x) if config.norm == "pre" else x
-        both, v = self.query_key_value(x).split((2 * keys, config.model_width), dim=-1)
+        both, v = projected.split((2 * config.heads * config.key_width, config.model_width), dim=-1)
         q, k = self.phi(both).unflatten(-1, (2, config.heads, config.key_width)).unbind(-3)
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
@@ -76,11 +86,11 @@ class Layer(nn.Module):
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
             x = self.attention_norm(x)
-            return self.feed_forward_norm(x + self._feed_forward(x, conv, number))
-        return x + self._feed_forward(self.feed_forward_norm(x), conv, number)
+            return self.feed_forward_norm(x + self._feed_forward(x, nn.Identity(), conv, number))
+        return x + self._feed_forward(x, self.feed_forward_norm, conv, number)
 
-    def _feed_forward(self, x: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
-        seen = with_conv(x, self.taps, conv, self.config.blocks + number)
+    def _feed_forward(self, x: torch.Tensor, norm: nn.Module, conv: Conv, number: int) -> torch.Tensor:
+        seen = with_conv(x, norm, self.taps, conv, self.config.blocks + number)
         return self.feed_forward_out(self.activation(self.feed_forward_in(seen)))
 
 
@@ -130,22 +140,24 @@ class Transformer(nn.Module):
         """
         stop = self.config.bytes if stop is None else stop
         start = self.config.first if state is None else int(state.position[0])
-        batch, size = images.shape[0], self.config.step_bytes
+        size = self.config.step_bytes
         whole = start % size == stop % size == 0 or size == 1
         if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes or not whole:
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
-        carried = State.zeros(self.config, batch, self.device) if state is None else state
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
 
-        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+            if state is None and isinstance(norm, nn.LayerNorm):
+                return normed_causal_conv(x, norm.weight, norm.bias, conv_weight, self.config.width)
             conv_state = None if state is None else state.conv_state[number]
-            return causal_conv(x, conv_weight, start // self.config.channels, self.config.width, conv_state)
+            return causal_conv(norm(x), conv_weight, start // self.config.channels, self.config.width, conv_state)
 
         x, base = self._read_in(images, position, labels, conv)
         for i, layer in enumerate(self.layers):
-            x, s, z = layer.parallel(x, carried.s[i].float(), carried.z[i], conv, i)
+            s, z = (None, None) if state is None else (state.s[i].float(), state.z[i])
+            x, *after = layer.parallel(x, s, z, conv, i)
             if state is not None:
-                state.s[i], state.z[i] = s, z
+                state.s[i], state.z[i] = after
         if state is not None:
             state.position.fill_(stop)
         return self._read_out(x, base)
@@ -157,12 +169,12 @@ class Transformer(nn.Module):
         standing for `weight` [B, n] steps, none where that is 0: an estimate of `parallel` from fewer steps, for
         training a model without a causal convolution. labels: [B] int64, as in `step`."""
 
-        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
             raise ValueError("a model with a causal convolution needs all steps of an image")
 
         x, base = self._read_in(images, position * self.config.step_bytes, labels, conv)
         for i, layer in enumerate(self.layers):
-            x, _, _ = layer.parallel(x, None, None, conv, i, weight)
+            x, *_ = layer.parallel(x, None, None, conv, i, weight)
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -187,8 +199,8 @@ class Transformer(nn.Module):
         """Return the causal convolution of a step at `position` [B]; `conv_state` [E, B, R, D] is changed IN PLACE."""
         pixel = position // self.config.channels
 
-        def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
-            rows = x.view(len(pixel), -1)  # of blocks [B, 1, D], of layers [B, D]
+        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+            rows = norm(x).view(len(pixel), -1)  # of blocks [B, 1, D], of layers [B, D]
             return causal_conv_step(rows, conv_weight, pixel, self.config.width, conv_state[number]).view(x.shape)
 
         return conv

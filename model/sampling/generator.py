@@ -90,7 +90,7 @@ class Generator:
         first = self.config.first
         ends = np.array(stops, np.int64)
         stored = self.backend.state_dtype if inspected is None else torch.float32
-        state = State.zeros(self.config, len(images), self.model.device, stored)
+        state = State.zeros(self.config, len(images), self.model.device, stored, self.backend.deferred)
         bits = np.zeros((len(images), int(ends.max())))
         if first:
             read = ends > 0
@@ -288,7 +288,7 @@ class Generator:
     @torch.inference_mode()
     def state(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
         """Copy s [C, M] and z [C] float32 of a slot as they are after the steps that were started before."""
-        return self.pool.snapshot(slot, layer, head)
+        return self.pool.snapshot(slot, layer, head, self.config.step_bytes)
 
     def bits_per_dim(self, slot: int) -> float:
         """Return the mean bits of the bytes before the slot's position, under the model at temperature 1."""

@@ -3,7 +3,7 @@
 import pytest
 
 from scanline.model.backends import open_backend
-from scanline.model.precision import PRECISIONS, PrecisionName
+from scanline.model.precision import DEFERRED, PRECISIONS, PrecisionName
 from scanline.model.state import State
 from tests.support import small_models
 
@@ -31,5 +31,6 @@ def test_a_precision_that_is_unknown_or_cannot_run_here_is_refused(
 @pytest.mark.parametrize("variant", ["plain", "pixels"])
 def test_the_bytes_of_a_state_are_those_that_it_takes(name: PrecisionName, variant: str) -> None:
     config, precision = small_models.config(**small_models.VARIANTS[variant]), PRECISIONS[name]
-    state = State.zeros(config, 1, state_dtype=precision.state_dtype)
-    assert precision.state_bytes(config) == state.nbytes
+    for device, deferred in (("cpu", 0), ("cuda", DEFERRED)):
+        state = State.zeros(config, 1, state_dtype=precision.state_dtype, deferred=deferred)
+        assert precision.state_bytes(config, device) == state.nbytes

@@ -33,7 +33,6 @@ log = logging.getLogger("scanline.engine")
 
 SHARE = 0.25  # of the engine's time at most, while images are painted
 PASS_SECONDS = 0.008  # a third of a tick, so that each tick has one pass
-CHUNK_STEPS = 42  # a chunk has a multiple of these: the rows of a tile of the cpu kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class PrefillQueue:
         self.passes: deque[Pass] = deque()  # that have been started and not waited for
         self.credit = 0.0  # seconds that may be spent while images are painted
         self.longest_pass, self.images_at_once = PASS_SECONDS, generator.backend.prefill_images
-        self.step_seconds, self.step_images = PASS_SECONDS / CHUNK_STEPS, 1  # of the last pass
+        self.step_seconds, self.step_images = PASS_SECONDS / generator.backend.prefill_steps, 1  # of the last pass
         self.image_seconds = 0.0  # the last pass's time for each of its images
         self.pass_seconds = 0.0
 
@@ -202,8 +201,9 @@ class PrefillQueue:
                 self.state = self.generator.start_prefill(images, stops, labels, tolerances, inspected, coded)
             state, before = self.state, self.state.position
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
+            unit = self.generator.backend.prefill_steps
             steps = int(self.longest_pass / (self.step_seconds * max(1.0, len(self.batch) / self.step_images)))
-            steps = max(CHUNK_STEPS, steps - steps % CHUNK_STEPS)
+            steps = max(unit, steps - steps % unit)
             if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
                 steps = INSPECTED_STEPS
             seconds = self.generator.run_prefill(state, steps)

@@ -129,6 +129,8 @@ def compile_loss(device: torch.device) -> Loss:
     compiled for AVX2, skip the upper half of every vector. It happens where machines share the folder, or
     ATEN_CPU_CAPABILITY has changed.
     """
+    # A layer is compiled for each number; those beyond torch's own limit, which is 8, would run as they are written.
+    torch._dynamo.config.recompile_limit = 64
     if device.type != "cpu":
         attention.keep_out_of_graphs()
         return torch.compile(loss_of, dynamic=False)

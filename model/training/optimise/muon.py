@@ -35,28 +35,33 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient, in place."""
+        """Move every parameter that has a gradient, in place. Matrices of one shape are orthogonalised as one stack: on
+        a GPU, launches of one matrix each would take longer than the arithmetic."""
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = self.state[parameter]
-                if not state:
-                    state["momentum_buffer"] = torch.zeros_like(parameter)
-                momentum = state["momentum_buffer"].lerp_(parameter.grad, 1 - MOMENTUM)
-                direction = orthogonalised(parameter.grad.lerp(momentum, MOMENTUM), self.dtype)  # Nesterov's
-                parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                parameter.sub_(direction * (group["lr"] * 0.2 * sqrt(max(parameter.shape))))  # a tensor has no alpha
+            moved = [parameter for parameter in group["params"] if parameter.grad is not None]
+            for parameter in moved:
+                if not self.state[parameter]:
+                    self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+            for shape in dict.fromkeys(parameter.shape for parameter in moved):
+                weights = [parameter for parameter in moved if parameter.shape == shape]
+                gradients = [weight.grad for weight in weights]
+                momenta = [self.state[weight]["momentum_buffer"] for weight in weights]
+                torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+                nesterov = torch.stack(torch._foreach_lerp(gradients, momenta, MOMENTUM))
+                steps = orthogonalised(nesterov, self.dtype).to(nesterov.dtype) * (group["lr"] * 0.2 * sqrt(max(shape)))
+                torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_sub_(weights, steps.unbind())
 
 
-def orthogonalised(matrix: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return a matrix [A, B] of `dtype` with the singular vectors of `matrix` [A, B] and singular values near 1, by
-    Newton-Schulz iterations X <- a X + (b X X^T + c (X X^T)^2) X."""
+def orthogonalised(matrices: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return matrices [K, A, B] of `dtype` with the singular vectors of `matrices` [K, A, B] and singular values near
+    1, by Newton-Schulz iterations X <- a X + (b X X^T + c (X X^T)^2) X."""
     a, b, c = COEFFICIENTS
-    x = matrix.to(dtype)
-    x = x.T if x.shape[0] > x.shape[1] else x  # the smaller square
-    x = x / x.norm().clamp(min=LEAST_NORM)
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.to(dtype)
+    x = x.mT if tall else x  # the smaller square
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=LEAST_NORM)
     for _ in range(ITERATIONS):
-        square = x @ x.T
-        x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
-    return x.T if matrix.shape[0] > matrix.shape[1] else x
+        square = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.mT.contiguous() if tall else x

@@ -116,5 +116,11 @@ class MovingAverage:
     @torch.no_grad()
     def move(self, model: Transformer, share: float | torch.Tensor) -> None:
         """Move towards the weights by a share of the way, in place."""
-        for average, weight in zip(self.model.parameters(), model.parameters(), strict=True):
-            average.lerp_(weight, share)
+        averages: list[torch.Tensor] = [*self.model.parameters()]
+        weights: list[torch.Tensor] = [*model.parameters()]
+        if isinstance(share, float):
+            torch._foreach_lerp_(averages, weights, share)
+        else:  # which lerp would read from the device: no CUDA graph can
+            steps = torch._foreach_sub(weights, averages)
+            torch._foreach_mul_(steps, share)
+            torch._foreach_add_(averages, steps)

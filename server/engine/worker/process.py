@@ -76,7 +76,7 @@ class EngineOptions:
         device, backends = resolve_backend(self.device, self.backend)
         model = load_model(self.directory, device)
         chosen = precision(self.precision)
-        state_bytes = chosen.state_bytes(model.config)
+        state_bytes = chosen.state_bytes(model.config, device)
         slots = self.slots or auto_slots(state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state)
         log.info("%s on %s: %s slots of %s bytes", self.name, device, slots, state_bytes)
         return Generator(model, slots, self.threads, self.precision, backends, spare_slots(slots))
@@ -116,7 +116,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             copy_weights(options.directory, options.copy)
         generator = replace(options, directory=options.copy or options.directory).generator()
         model = generator.model
-        state_bytes = precision(options.precision).state_bytes(model.config)
+        state_bytes = generator.pool.state.nbytes // len(generator.pool.images)
         ready = Ready(
             model.parameter_count,
             generator.slots,

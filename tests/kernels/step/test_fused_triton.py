@@ -3,24 +3,27 @@
 import pytest
 import torch
 
-from tests.support.kernels.gpu import DEVICE, there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, NARROW, there  # isort: skip
 
 from scanline.kernels.feature_maps import elu_plus_one
 from scanline.kernels.step import reference
 from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.model.state import with_deferred
 from tests.support.close import assert_close
 
 HEADS, POOL = 3, 7
 
 
 def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, ...]:
-    """A projection before the feature map, s, z and the slots it belongs to, one of them none."""
+    """A projection before the feature map, s, z, no deferred steps, positions and the slots it belongs to, one of them
+    none."""
     projected = torch.randn(batch, HEADS * (2 * key_width + value_width))
     s, z = torch.randn(POOL, HEADS, key_width, value_width), torch.rand(POOL, HEADS, key_width) * 3
     slots = torch.randperm(POOL)[:batch]
     if batch > 1:
         slots[1] = -1
-    return there(projected, s, z, slots)
+    deferred = torch.zeros(POOL, 0, HEADS * (key_width + value_width))
+    return there(projected, s, z, deferred, torch.arange(POOL), slots)
 
 
 def expected_of(
@@ -39,19 +42,19 @@ def expected_of(
 @pytest.mark.parametrize("widths", [(8, 5), (5, 8), (1, 1), (32, 32), (33, 17)])
 @pytest.mark.parametrize("batch", [1, 5])
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
-    projected, s, z, slots = inputs(batch, *widths)
+    projected, s, z, *rest, slots = inputs(batch, *widths)
     expected = expected_of(projected, s, z, slots)
     live = slots >= 0
-    y = fused_recurrent_step(projected, s, z, slots)
+    y = fused_recurrent_step(projected, s, z, *rest, slots)
     results = (y[live], s[slots[live]], z[slots[live]])
     for name, reference_, result in zip(("y", "s", "z"), expected, results, strict=True):
         assert_close(name, reference_, result)
 
 
 def test_slots_that_were_not_chosen_are_not_changed() -> None:
-    projected, s, z, slots = inputs(5, 8, 5)
+    projected, s, z, *rest, slots = inputs(5, 8, 5)
     before_s, before_z, y = s.clone(), z.clone(), torch.full((5, HEADS * 5), 7.0, device=DEVICE)
-    fused_recurrent_step(projected, s, z, slots, y=y)
+    fused_recurrent_step(projected, s, z, *rest, slots, y=y)
     chosen = set(slots[slots >= 0].tolist())
     for slot in range(POOL):
         assert torch.equal(s[slot], before_s[slot]) == (slot not in chosen)
@@ -60,10 +63,10 @@ def test_slots_that_were_not_chosen_are_not_changed() -> None:
 
 
 def test_a_step_does_not_depend_on_the_batch() -> None:
-    projected, s, z, slots = inputs(5, 33, 17)
+    projected, s, z, *rest, slots = inputs(5, 33, 17)
     alone_s, alone_z = s.clone(), z.clone()
-    together = fused_recurrent_step(projected, s, z, slots)
-    alone = fused_recurrent_step(projected[3:4].contiguous(), alone_s, alone_z, slots[3:4])
+    together = fused_recurrent_step(projected, s, z, *rest, slots)
+    alone = fused_recurrent_step(projected[3:4].contiguous(), alone_s, alone_z, *rest, slots[3:4])
     assert torch.equal(together[3], alone[0])
     assert torch.equal(s[slots[3]], alone_s[slots[3]])
     assert torch.equal(z[slots[3]], alone_z[slots[3]])
@@ -71,18 +74,41 @@ def test_a_step_does_not_depend_on_the_batch() -> None:
 
 @pytest.mark.parametrize("state_dtype", [torch.float16, torch.bfloat16])
 def test_a_state_stored_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dtype) -> None:
-    projected, s, z, slots = inputs(5, 8, 5)
+    projected, s, z, *rest, slots = inputs(5, 8, 5)
     s = s.to(state_dtype)
     expected_y, expected_s, _ = expected_of(projected, s, z, slots)
-    y = fused_recurrent_step(projected, s, z, slots)
+    y = fused_recurrent_step(projected, s, z, *rest, slots)
     live = slots >= 0
     assert_close("y, from sums that are not rounded yet", expected_y, y[live])
     assert_close("s", expected_s, s[slots[live]], torch.finfo(state_dtype).eps * 4)
 
 
+@pytest.mark.parametrize("deferred", [1, 3])
+@pytest.mark.parametrize("state_dtype", [torch.float32, *NARROW])
+def test_deferred_steps_are_those_that_write_the_state_bit_for_bit_at_every_position(
+    state_dtype: torch.dtype, deferred: int
+) -> None:
+    """Slots at different positions, of steps of two bytes; 16-bit states are rounded where they are written alone."""
+    _, s, z, none, position, slots = inputs(5, 8, 5)
+    s, position, live = s.to(state_dtype), 2 * position, slots[slots >= 0]
+    rows = torch.zeros(POOL, deferred, none.shape[2], device=DEVICE)
+    for slot in range(POOL):
+        rows[slot, slot % (deferred + 1) :] = float("nan")  # of earlier images
+    own_s, own_z = s.to(torch.float32, copy=True), z.clone()
+    for _ in range(5):
+        (projected,) = there(torch.randn(5, HEADS * (2 * 8 + 5)))
+        expected = fused_recurrent_step(projected, own_s, own_z, none, position, slots)
+        assert torch.equal(expected, fused_recurrent_step(projected, s, z, rows, position, slots, step_bytes=2))
+        position += 2
+        held = position // 2 % (deferred + 1)
+        own_s[held == 0] = own_s[held == 0].to(state_dtype).float()
+        complete = with_deferred(s, z, rows, held[:, None, None])
+        assert all(torch.equal(one[live], other[live]) for one, other in zip((own_s, own_z), complete, strict=True))
+
+
 def test_an_unknown_feature_map_and_shapes_that_do_not_fit_are_refused() -> None:
-    projected, s, z, slots = inputs(5, 8, 5)
+    projected, s, z, *rest, slots = inputs(5, 8, 5)
     with pytest.raises(ValueError, match=r"unknown feature map 'relu'"):
-        fused_recurrent_step(projected, s, z, slots, feature_map="relu")
+        fused_recurrent_step(projected, s, z, *rest, slots, feature_map="relu")
     with pytest.raises(ValueError, match="do not fit"):
-        fused_recurrent_step(projected[:, 1:].contiguous(), s, z, slots)
+        fused_recurrent_step(projected[:, 1:].contiguous(), s, z, *rest, slots)

@@ -10,6 +10,7 @@ launch for many positions adds in another order than one for each. With another 
 """
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -21,14 +22,18 @@ import torch
 import triton
 from triton.runtime.jit import JITFunction
 
+from scanline.kernels.attention.training_triton import causal_attention_of_projection
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.causal_conv import BEYOND, NEIGHBOURS
+from scanline.kernels.causal_conv.training_triton import normed_causal_conv
 from scanline.kernels.causal_conv.triton import causal_conv, causal_conv_sequence
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.kernels.triton.copy_slots import copy_slots
+from scanline.kernels.triton.known_rows import write_rows
 from scanline.kernels.triton.linear import WIDE, Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments
+from scanline.kernels.triton.rows import feed_forward_rows
 from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends.cuda import CudaOptions
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
@@ -36,6 +41,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.compile_kernels import _kinds
 from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
+from scanline.model.precision import DEFERRED
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling, launched  # before any kernel
@@ -57,17 +63,27 @@ STATES = (torch.float32, torch.float16, torch.bfloat16)
 SMALL = [capability for capability, shared in SHARED.items() if shared == min(SHARED.values())]
 
 
+def random(config: ModelConfig, stored: torch.dtype) -> Transformer:
+    """A model with random weights, stored in that type."""
+    model = Transformer(config).requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.copy_(torch.randn_like(parameter).to(stored))
+    return model
+
+
+def tile_rows(capability: int) -> int | None:
+    """As the CUDA backend has it."""
+    return CudaOptions().tile_rows if capability == 90 else None
+
+
 def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
     """Launches one step of a batch, with classes and without; each launch differs from the others of its kernel in one
     layer of a kind."""
     for classes in ((), (("7", "seven"),)):
-        config = replace(config, layers=1, blocks=min(1, config.blocks), classes=classes)
-        model = Transformer(config).requires_grad_(False)
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter).to(stored))
-        kernels = KernelSequence(model, chained=capability >= 90)
+        config = replace(config, layers=2, blocks=min(2, config.blocks), classes=classes)
+        kernels = KernelSequence(random(config, stored), capability >= 90, tile_rows=tile_rows(capability))
         buffers = Buffers.of(config, batch, torch.device("cpu"))
-        kernels.run(SlotPool.empty(config, 2), buffers)
+        kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), buffers)
         codes(kernels, buffers)
 
 
@@ -75,7 +91,7 @@ def codes(kernels: KernelSequence, buffers: Buffers) -> None:
     """Launches what a step does with codes, and without. Images that are drawn must have the same bits beside decoded
     ones, so the layouts that decide the order of sums must be the same; and nothing may change the one product of the
     law that is no whole number."""
-    slots, size = SlotPool.empty(kernels.config, 2), kernels.config.step_bytes
+    slots, size = SlotPool.empty(kernels.config, 2, deferred=DEFERRED), kernels.config.step_bytes
     began = len(launched)
     kernels.sample(slots, buffers)
     kernels.decode(slots, buffers)
@@ -94,24 +110,33 @@ def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
     """Launches the recurrent step with heads of 32, as all shipped models have, and of other widths."""
     for heads, width in ((5, 32), (6, 32), (8, 32), (3, 33), (4, 64), (2, 128)):
         for dtype in dtypes:
-            s, z = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width)
-            projected = torch.zeros(2, 3 * heads * width)
-            fused_recurrent_step(projected, s, z, torch.arange(2), chained=capability >= 90)
-            ends = torch.tensor([1, 1])
-            fused_recurrent_sequence(projected, s, z, 0 * ends, ends)
+            recur(heads, width, dtype, capability >= 90)
+
+
+def recur(heads: int, width: int, dtype: torch.dtype = torch.float32, chained: bool = False) -> None:
+    """Launches a step alone and in a sequence, of heads that are as many keys as values wide."""
+    two, deferred = torch.arange(2), torch.zeros(2, DEFERRED, heads * 2 * width)
+    arrays = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width), deferred
+    projected = torch.zeros(2, 3 * heads * width)
+    fused_recurrent_step(projected, *arrays, two, two, chained=chained)
+    fused_recurrent_sequence(projected, *arrays, two, two, two)
 
 
 def orders(*cases: tuple[int, int, torch.dtype]) -> None:
     """Launches steps one by one and at once; the layouts that decide the order of their sums must be the same, and no
-    product may be contracted with a sum."""
+    product may be contracted with a sum. Offsets must be 64 bits wide, since states may have 2^31 numbers and more. A
+    head of 32 is one warp, of which an SM has registers for 28."""
     for heads, width, dtype in cases:
-        s, z, two = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width), torch.arange(2)
-        fused_recurrent_step(torch.zeros(2, 3 * heads * width), s, z, two)
-        fused_recurrent_sequence(torch.zeros(2, 3 * heads * width), s, z, two, two)
+        recur(heads, width, dtype)
         step, sequence = (kernel.asm for kernel in launched[-2:])
         assert len(sums(step["ttgir"])) == 2
         assert sums(step["ttgir"]) == sums(sequence["ttgir"])
         assert not any("fma.rn" in kernel["ptx"] for kernel in (step, sequence))
+        offsets = re.findall(r"addptr %(?:s|z|deferred), .*, (\w+)", step["ttir"] + sequence["ttir"])
+        assert offsets == ["i64"] * 7
+        if width == 32:
+            assert launched[-2].registers <= (72 if launched[-2].capability == 90 else 112)
+            assert all("warpsPerCTA = [1, 1" in layout for _, layout in sums(step["ttgir"]))
 
 
 def copies() -> None:
@@ -119,13 +144,21 @@ def copies() -> None:
     slots = torch.arange(2)
     for config in (preset.model for preset in PRESETS.values()):
         for dtype in STATES:
-            state = State.zeros(config, 3, state_dtype=dtype)
-            for array in (state.s, state.z):
+            state = State.zeros(config, 3, state_dtype=dtype, deferred=DEFERRED)
+            for array in (state.s, state.z, state.deferred):
                 copy_slots(array, slots, slots, layered=True)
         copy_slots(torch.zeros(3, config.bytes, dtype=torch.uint8), slots, slots)
     copy_slots(torch.zeros(3, dtype=torch.float64), slots, slots)
     for first in (0, 1):  # a place that is not aligned needs no code of its own
         draw_uniforms(slots[first:], slots[first:], slots[first:])
+
+
+def known_rows() -> None:
+    """Launches what a pass over known bytes begins with, of grey pixels and of colour."""
+    two = torch.arange(2)
+    for size in (1, 3):
+        images, values = (torch.zeros(2, count * size, dtype=torch.uint8) for count in (784, 1))
+        write_rows(two[:1], two, two, images, *(two.clone() for _ in range(5)), values)
 
 
 def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
@@ -152,6 +185,17 @@ def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None
             launch(x, conv_weight, two, two, conv_state, 1, x.clone(), chained=capability >= 90)
 
 
+def training(depths: tuple[int, ...] = (160, 192, 256, 512)) -> None:
+    """Launches norm and causal convolution of whole images, attention of projections, and their gradients."""
+    for weight in (None, torch.ones(1, 416)):
+        projected = torch.zeros(1, 416, 3 * 5 * 32, dtype=torch.bfloat16, requires_grad=True)
+        causal_attention_of_projection(projected, 5, 32, weight).sum().backward()
+    for depth in depths:
+        for dtype in (torch.float32, torch.bfloat16):
+            x, norm = torch.zeros(1, 1024, depth, requires_grad=True), torch.ones(depth)
+            normed_causal_conv(x, norm, norm, torch.zeros(NEIGHBOURS, depth), 32, dtype).sum().backward()
+
+
 def prefixes() -> None:
     """Launches attention over prefixes of images, of whichever length: each kernel is compiled once for all of them."""
     for length in (1, 15, 16, 392, 784):
@@ -164,13 +208,19 @@ def quick(capability: int) -> None:
     x, out, bias = torch.zeros(4096, 256), torch.zeros(4096, 1024), torch.zeros(1024)
     weight, norm = Halves.of(torch.randn(1024, 256).half().float()), (torch.ones(256), torch.zeros(256))
     linear(x, weight, bias, out, norm, "gelu", None, None, chained, torch.zeros(4096, blocks(256), 2), None)
+    if capability == 90:
+        square, inner = Halves.of(torch.eye(256)), Halves.of(torch.ones(256, 1024))
+        after = norm, (Halves.of(torch.ones(768, 256)), bias[:768]), torch.zeros(4096, 768)
+        attended = x, (square, bias[:256])
+        feed_forward_rows(x, (weight, bias), (inner, bias[:256]), "gelu", norm, None, attended, after, None, chained)
     row_moments(torch.zeros(1, 256), chained=chained)
-    s, z = torch.zeros(2, 8, 32, 32), torch.zeros(2, 8, 32)
-    fused_recurrent_step(torch.zeros(2, 768), s, z, torch.arange(2), chained=chained)
-    copy_slots(s, torch.arange(2), torch.arange(2))
+    recur(8, 32, chained=chained)
+    copy_slots(torch.zeros(2, 8, 32, 32), torch.arange(2), torch.arange(2))
+    known_rows()
     orders((8, 32, torch.float32))
     prefixes()
     convolutions(capability, (256,))
+    training((160,))
     sizes(capability)
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1, blocks=0)
@@ -180,19 +230,21 @@ def quick(capability: int) -> None:
         )
 
 
-# Known spills of attention, in bytes: a few registers, which differ between Tritons; float32 heads of 64 on an A100
+# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons; attention's float32
+# heads of 64 on an A100
 FEW_BYTES, WIDE_BYTES = 72, 650
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
 def known(kernel: Compiled) -> bool:
-    """Whether the only fault is a known spill: of attention, of a few registers, or on an A100 with heads of 64 float32
-    numbers, which no preset and no shipped model has; of any kernel on cards with the least shared memory."""
+    """Whether the only fault is a known spill: of a few registers of kernels with gradients, or on an A100 with heads
+    of 64 float32 numbers, which no preset and no shipped model has; of any kernel on cards with the least shared
+    memory."""
     if len(kernel.faults) == 1 and 0 < kernel.spilled <= SMALL_CARD_BYTES and kernel.capability in SMALL:
         return True
     is_wide = {"v=float32", "value_width=64"} <= set(kernel.constants.split(", "))
     limit = WIDE_BYTES if is_wide and kernel.capability == 80 else FEW_BYTES
-    return kernel.name.startswith("walk_") and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
+    return kernel.name.startswith(("walk_", "_norm_conv")) and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
 
 
 def largest_product() -> None:
@@ -203,7 +255,8 @@ def largest_product() -> None:
 
 
 def sizes(capability: int) -> None:
-    """Asserts that no graph needs a kernel that those of one image and of the most images do not have."""
+    """Asserts that no graph needs a kernel that those of a warm-up do not have: of one image, of the most without tiles
+    of rows, and of the most images."""
     options, found = CudaOptions(), set[object]()
 
     def record(function: JITFunction, *args: Any, grid: Any, warmup: bool, **how: Any) -> None:
@@ -211,16 +264,17 @@ def sizes(capability: int) -> None:
 
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1)
-        kernels, kinds = KernelSequence(Transformer(config).requires_grad_(False), capability >= 90), {}
+        tiled = tile_rows(capability)
+        kernels, kinds = KernelSequence(random(config, torch.float16), capability >= 90, tile_rows=tiled), {}
         with mock.patch.object(JITFunction, "run", record):
             for size in options.sizes:
-                kernels.run(SlotPool.empty(config, 2), Buffers.of(config, size, torch.device("cpu")))
+                kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), Buffers.of(config, size, torch.device("cpu")))
                 kinds[size] = {*found}
                 found.clear()
         for most in options.sizes:
-            assert (
-                set[object]().union(*(kinds[size] for size in options.sizes if size <= most)) <= kinds[1] | kinds[most]
-            )
+            untiled = max((size for size in options.sizes if size < min(tiled or 0, most)), default=1)
+            needed = set[object]().union(*(kinds[size] for size in options.sizes if size <= most))
+            assert needed <= kinds[1] | kinds[untiled] | kinds[most]
 
 
 def compile_all(capability: int, only: list[str]) -> list[Compiled]:
@@ -229,8 +283,8 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
         for name, (config, stored) in MODELS.items()
         for batch in BATCHES
     }
-    parts |= {"states": lambda: states(capability), "copies": copies, "attention": attention}
-    parts |= {"causal_conv": lambda: convolutions(capability)}
+    parts |= {"states": lambda: states(capability), "copies": copies, "rows": known_rows, "attention": attention}
+    parts |= {"causal_conv": lambda: convolutions(capability), "training": training}
     parts |= {"quick": largest_product if capability in SMALL else lambda: quick(capability)}
     parts |= {"orders": lambda: orders((8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32))}
     done = 0

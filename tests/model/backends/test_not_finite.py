@@ -30,7 +30,7 @@ def backend_of(name: str, value: float, config: ModelConfig) -> Backend:
     if name == "eager":
         return EagerBackend(model)
     if name == "cuda":
-        return CudaBackend(model.to(DEVICE), options=CudaOptions((2,), steps=1, prefill_images=2, prefill_rows=8))
+        return CudaBackend(model.to(DEVICE), options=CudaOptions((2,), steps=1, prefill_graphs=((1, 4), (2, 4))))
     if not cpu_kernels.available():
         pytest.skip("the cpu kernel was not compiled")
     return CpuBackend(model, 1)
@@ -52,7 +52,9 @@ def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, valu
     backend.advance(pool, np.arange(2), config.steps).wait()
     assert pool.bits[:2].isfinite().tolist() == [False, True]
 
-    bits = backend.prefill(PrefillBatch.of(images, State.zeros(config, 2, device), np.array([4, 4])))
+    bits = backend.prefill(
+        PrefillBatch.of(images, State.zeros(config, 2, device, deferred=backend.deferred), np.array([4, 4]))
+    )
     assert not bits[0, 2:].isfinite().any()
     assert bits[1].isfinite().all()
     backend.close()

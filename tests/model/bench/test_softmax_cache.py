@@ -15,8 +15,8 @@ def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     """Parameters [B, n, P] of every step by softmax(q k^T / sqrt(C)) v under a causal mask."""
     config = model.config
 
-    def conv(x: torch.Tensor, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
-        return causal_conv(x, conv_weight, 0, config.width)
+    def conv(x: torch.Tensor, norm: torch.nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        return causal_conv(norm(x), conv_weight, 0, config.width)
 
     positions = torch.arange(config.first, config.bytes, config.step_bytes).unsqueeze(0)
     x, base = model._read_in(images, positions, None, conv)

@@ -70,7 +70,7 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
     for _ in range(config.steps):
         expected = model.step(images, law, labels)
         assert_close("parameters", expected, step(images, state, labels))
-    for name in NUMBERS if config.causal_conv else ("s", "z"):
+    for name in NUMBERS[: 3 if config.causal_conv else 2]:
         assert_close(name, getattr(law, name), getattr(state, name))
 
 

@@ -7,7 +7,7 @@ import torch
 from scanline.kernels import philox
 from scanline.kernels.triton.sampling import Guiding, SlotArrays
 from scanline.model.network.distribution import Distribution
-from scanline.model.state import State
+from scanline.model.state import NUMBERS, State
 from tests.support.kernels.gpu import there
 
 POOL, BATCH = 20, 12
@@ -16,8 +16,8 @@ Pool = dict[str, torch.Tensor]
 
 def clear(state: State, slot: int, first: int) -> None:
     """Set `slot` to zero at position `first`, in place, whatever it held."""
-    state.s[:, slot] = 0
-    state.z[:, slot] = 0
+    for name in NUMBERS:
+        getattr(state, name)[:, slot] = 0
     state.position[slot] = first
 
 

@@ -15,7 +15,7 @@ from tests.support import small_models
 from tests.support.engine.batch_composition import PARTICLES, Painter, in_a_batch, painted_alone, watched
 from tests.support.sweeps import and_slow
 
-SIZES = {"height": 2, "width": 2, "layers": 1}  # the interpreter takes its time
+SIZES = {"height": 3, "width": 2, "layers": 1}  # the fourth step writes states; the interpreter takes its time
 SOME = ["of a class", "known prefix, of a class", "guided", "particles", "code"]  # in the interpreter
 NEVER = 10**9  # programs from which on tiles are wide
 
@@ -30,7 +30,7 @@ class Run:
 
 
 def options(*sizes: int, steps: int = 1) -> CudaOptions:
-    return CudaOptions(sizes, steps, few=2, prefill_images=2, prefill_rows=8)
+    return CudaOptions(sizes, steps, few=2, prefill_graphs=((1, 4), (2, 4)))
 
 
 ALONE = Run(0, options(1, 2, PARTICLES + 1), NEVER)

@@ -91,7 +91,7 @@ GUIDED = {  # image 0 guided in slots 7 and 1, image 1 alone in 4, image 2 guide
 
 
 def guided(model: Transformer, backend: Backend, slots: int) -> SlotPool:
-    pool = SlotPool.empty(model.config, slots, DEVICE)
+    pool = SlotPool.empty(model.config, slots, DEVICE, deferred=backend.deferred)
     arrivals = Arrivals.empty(5, model.config.bytes, pinned=not pool.on_host)
     for name, values in GUIDED.items():
         getattr(arrivals, name).copy_(torch.tensor(values))

@@ -1,5 +1,7 @@
 """The CUDA backend: the parameters of Transformer.step, and slots without an image, which stay as they are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -20,7 +22,7 @@ TINY = small_models.config(height=1, width=4, layers=1)
 
 def small(sizes: tuple[int, ...]) -> CudaOptions:
     """Options for few images: two steps in a graph of one image, and few rows to read at a time."""
-    return CudaOptions(sizes=sizes, steps=2, few=1, prefill_images=2, prefill_rows=6)
+    return CudaOptions(sizes=sizes, steps=2, few=1, prefill_graphs=((2, 3),))
 
 
 def with_base(model: Transformer, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
@@ -53,7 +55,7 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     options = small_models.VARIANTS[variant] | small_models.CLASSES
     model = small_models.model(small_models.config(**options)).to(DEVICE)
     config, chosen = model.config, [0, 2, 3]
-    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(config, 5, DEVICE)
+    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(config, 5, DEVICE, deferred=3)
     for slot in chosen:
         place(slots, slot, config.first, slot)
         slots.label[slot] = slot
@@ -63,14 +65,41 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         advance(backend, slots, 1)
         found = backend.buffers.part(0, len(chosen))
         assert_close("parameters", expected, with_base(model, found.parameters, found.base))
-    assert_close("s", state.s, slots.state.s[:, chosen])
-    assert_close("z", state.z, slots.state.z[:, chosen])
+    complete = slots.state.complete(config.step_bytes)
+    assert_close("s", state.s, complete.s[:, chosen])
+    assert_close("z", state.z, complete.z[:, chosen])
+    shown = slots.snapshot(2, 0, 1, config.step_bytes).wait()
+    assert all(
+        (left == right.cpu().numpy()).all()
+        for left, right in zip(shown, (complete.s[0, 2, 1], complete.z[0, 2, 1]), strict=True)
+    )
     assert slots.state.position[chosen].tolist() == state.position.tolist()
+
+
+@pytest.mark.parametrize("variant", ["plain", "window", "pixels"])
+def test_products_in_tiles_of_rows_have_the_bits_of_one_after_the_other(variant: str) -> None:
+    options = small_models.VARIANTS[variant] | {"height": 2, "width": 3, "feed_forward": 64, "block_width": 64}
+    options |= {"blocks": 2} if "step" in options else {"block_width": 0}
+    config = small_models.config(**options)
+    model = small_models.model(config)
+    for parameter in model.parameters():
+        parameter.copy_(parameter.half())  # without low parts
+    painted = []
+    for rows in (None, 3):
+        backend = CudaBackend(model.to(DEVICE), options=replace(small((1, 4)), tile_rows=rows))
+        assert backend.kernels.tile_rows == rows
+        slots = SlotPool.empty(config, 3, DEVICE)
+        for slot in range(3):
+            place(slots, slot, config.first, slot)
+        advance(backend, slots, 2)
+        parameters = backend.buffers.parameters[:3]
+        painted.append((slots.images, slots.bits, slots.state.s, slots.state.conv_state, parameters))
+    assert all(map(torch.equal, *painted))
 
 
 def test_finished_images_and_free_slots_are_not_changed() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, options=small((4,))), SlotPool.empty(TINY, 3, DEVICE)
+    backend, slots = CudaBackend(model, options=small((4,))), SlotPool.empty(TINY, 3, DEVICE, deferred=3)
     place(slots, 0, 0, 1)
     place(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
@@ -93,7 +122,7 @@ def test_warming_up_prepares_the_smallest_and_the_largest_size_that_the_slots_fi
     slots: int, sizes: list[int]
 ) -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE)
+    backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE, deferred=3)
     for slot in range(slots):
         place(pool, slot, 0, slot)
     arrays = (pool.images, pool.bits, pool.state.s, pool.state.z, pool.state.position)

@@ -27,13 +27,13 @@ KNOWN_BITS = {7: 40.0, 2: 45.0, 5: 1.0, 1: 2.5, 0: 2.5, 4: 2.5}
 
 
 def backend_of(model: Transformer, state_dtype: torch.dtype = torch.float32) -> CudaBackend:
-    return CudaBackend(model, state_dtype, options=CudaOptions((4,), steps=1, prefill_images=1, prefill_rows=4))
+    return CudaBackend(model, state_dtype, options=CudaOptions((4,), steps=1, prefill_graphs=((1, 4),)))
 
 
 def filled(state_dtype: torch.dtype = torch.float32) -> SlotPool:
     """A pool in which every slot holds numbers of its own."""
-    pool, random = SlotPool.empty(CONFIG, SLOTS, DEVICE, state_dtype), torch.Generator().manual_seed(0)
-    for array in (pool.state.s, pool.state.z, pool.bits, pool.evidence_bits):
+    pool, random = SlotPool.empty(CONFIG, SLOTS, DEVICE, state_dtype, 3), torch.Generator().manual_seed(0)
+    for array in (pool.state.s, pool.state.z, pool.state.deferred, pool.bits, pool.evidence_bits):
         array.copy_(torch.rand(array.shape, generator=random))
     pool.images.copy_(torch.randint(256, pool.images.shape, generator=random))
     pool.index.copy_(torch.arange(SLOTS) + (torch.arange(SLOTS) << 32))

@@ -1,6 +1,7 @@
 """On the CUDA backend, reading known bytes is stepping through them, bit for bit: alone, with others, in pieces."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -18,12 +19,10 @@ from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow
 
-SMALL = {"height": 1, "width": 3, "layers": 1}
+SMALL = {"height": 1, "layers": 1}
 IMAGES = 3
 LABELS = torch.tensor([2, 0, 1])  # of the images, where the model has classes
-OPTIONS = CudaOptions(
-    sizes=(4,), steps=1, prefill_images=2, prefill_rows=4
-)  # fewer images and positions at once than there are
+OPTIONS = CudaOptions((4,), steps=1, prefill_graphs=((2, 2),))  # fewer images and steps at once than there are
 # every way to read a step's bytes and to predict them; what only changes the layers between is tested with the step
 KINDS = and_slow(
     ["histogram", "strokes", "waves of pixels"], "plain", "post", "authors", "colour", "categorical", "window", "pixels"
@@ -31,9 +30,9 @@ KINDS = and_slow(
 Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # s [L, H, C, M], z [L, H, C] and bits [n], float64
 
 
-def model_of(variant: str) -> Transformer:
+def model_of(variant: str, width: int = 3) -> Transformer:
     """A model of few steps; those that read windows have two rows, and classes."""
-    options = {**small_models.VARIANTS[variant], **SMALL}
+    options = {**small_models.VARIANTS[variant], **SMALL, "width": width}
     if "window_columns" in options:
         options |= {"height": 2, "width": 2, "window_columns": 2, **small_models.CLASSES}
     elif options.get("channels") == 3:
@@ -49,7 +48,7 @@ def images_of(model: Transformer) -> torch.Tensor:
 def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
     """For each image, after each of its steps: the state, and the bits of all bytes before."""
     config = backend.config
-    pool = SlotPool.empty(config, IMAGES, DEVICE, backend.state_dtype)
+    pool = SlotPool.empty(config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
     pool.images.copy_(images)
     pool.label.copy_(LABELS)
     pool.known[:] = True
@@ -58,22 +57,24 @@ def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
     for step in range(config.steps + 1):
         if step:
             backend.advance(pool, np.arange(IMAGES), 1).wait()
+        state = pool.state.copy().complete(config.step_bytes)
         for i, known in enumerate(history):
-            known.append((pool.state.s[:, i].clone(), pool.state.z[:, i].clone(), pool.bits[i].clone()))
+            known.append((state.s[:, i], state.z[:, i], pool.bits[i].clone()))
     return history
 
 
-def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int]) -> list[Read]:
+def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int], labels: torch.Tensor = LABELS) -> list[Read]:
     """Reads images up to each of the stops [B], one after the other."""
-    state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype)
+    state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype, backend.deferred)
     bits, start = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64), backend.config.first
     for ends in stops:
-        batch = PrefillBatch.of(images, state, np.array(ends), *there(LABELS[: len(images)]))
+        batch = PrefillBatch.of(images, state, np.array(ends), *there(labels))
         found = backend.prefill(replace(batch, start=start))
         start = ends[0]
         assert found.shape == (len(images), max(ends))
         bits[:, : max(ends)] += found.cpu()
         assert state.position.tolist() == ends
+    state = state.complete(backend.config.step_bytes)
     return [(state.s[:, i], state.z[:, i], bits[i]) for i in range(len(images))]
 
 
@@ -97,22 +98,40 @@ def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) ->
     stops = [length, length - 2 * size, model.config.first + size]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
-    (alone,) = read(backend, images[:1], [stops[2]], [length])
-    check(history[0], backend, length, alone)
+    # The launches are those that were recorded: none of their numbers may be of the first call.
+    recorded, others, half = dict(backend.kernel_prefill.graphs), [2, 0], [model.config.first + size] * 2
+    assert len(recorded) == 1
+    for i, found in zip(others, read(backend, images[others], half, [length] * 2, labels=LABELS[others]), strict=True):
+        check(history[i], backend, length, found)
+    assert backend.kernel_prefill.graphs == recorded
 
 
-def test_states_in_16_bits_are_rounded_after_each_position() -> None:
-    model = model_of("plain")
-    backend, images = CudaBackend(model, torch.bfloat16, options=OPTIONS), images_of(model)
-    history, stops = stepped(backend, images), [3, 3, 2]
+@pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(state_dtype: torch.dtype) -> None:
+    """States in 16 bits are rounded where they are written."""
+    model = model_of("plain", 9)
+    backend, images = CudaBackend(model, state_dtype, options=OPTIONS), images_of(model)
+    history, stops = stepped(backend, images), [9, 8, 6]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
+    for stop in range(1, 5):
+        check(history[0], backend, 7, *read(backend, images[:1], [stop], [7]))
+
+
+def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
+    model = model_of("plain", 9)
+    often, seldom = (
+        stepped(CudaBackend(model, options=replace(OPTIONS, deferred=deferred)), images_of(model))
+        for deferred in (0, 3)
+    )
+    for expected, found in zip(chain(*often), chain(*seldom), strict=True):
+        assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
 
 
 def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     model, stops, tolerances = model_of("strokes"), np.array([4, 4, 3]), np.array([30, 0, 255])
     backend, images = CudaBackend(model, options=OPTIONS), images_of(model)
-    state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
+    state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
     found = backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
     reference = EagerBackend(model_of("strokes").cpu())
@@ -122,7 +141,10 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     assert_close("bits", expected, found.cpu())
     assert not found[2].any()  # all values together cost nothing
     # The intervals of bytes to be coded do not depend on tolerances.
-    exact, state = torch.zeros_like(intervals), State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype)
+    exact, state = (
+        torch.zeros_like(intervals),
+        State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred),
+    )
     backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), intervals=exact))
     assert torch.equal(intervals, exact)
     assert all((own[:stop, 1] >= 1).all() for own, stop in zip(intervals, stops.tolist(), strict=True))
@@ -132,7 +154,7 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
 def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
     model = model_of(variant)
     backend, images, size = CudaBackend(model, options=OPTIONS), images_of(model), model.config.step_bytes
-    assert backend.kernel_prefill.one_launch_is_exact(torch.float32)
+    assert backend.kernel_prefill.one_launch_is_exact(torch.float32, backend.deferred)
     stops = [3 * size, 2 * size, size]
     at_once = read(backend, images, stops)
     backend.kernel_prefill.in_one_launch = False

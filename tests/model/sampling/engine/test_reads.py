@@ -14,7 +14,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
-from scanline.model.sampling.prefill.queue import CHUNK_STEPS, PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
+from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
 from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
@@ -71,7 +71,7 @@ def order(prefills: PrefillQueue, count: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
-@pytest.mark.parametrize(("backend", "steps"), and_slow([("cpu", 1), ("cpu", CHUNK_STEPS), ("eager", 7)], ("cpu", 7)))
+@pytest.mark.parametrize(("backend", "steps"), and_slow([("cpu", 1), ("cpu", 42), ("eager", 7)], ("cpu", 7)))
 def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant: str, backend: str, steps: int) -> None:
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
@@ -165,7 +165,7 @@ def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.Mon
         prefills.add(0, "a", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(images)])
         asked.clear()
         order(prefills, images)
-        assert asked[0] == first * CHUNK_STEPS
+        assert asked[0] == first * generator.backend.prefill_steps
     generator.close()
 
 

@@ -4,16 +4,18 @@ import logging
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from scanline.kernels import LN2
+from scanline.kernels import LN2, attention
+from scanline.model.network import transformer
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Drawn
-from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, Loss, loss_of
+from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, Loss, compile_loss, loss_of
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -202,3 +204,23 @@ def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset: str, 
             check=True,
             timeout=500,
         )
+
+
+def test_every_layer_of_a_deep_model_is_compiled_where_graphs_end_at_the_attention(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = small_models.config(**small_models.VARIANTS["plain"], layers=10)
+    model, graphs = small_models.model(config).requires_grad_(True), []
+
+    def count(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    outside = torch.compiler.disable(attention.chunked.causal_linear_attention)
+    monkeypatch.setattr(attention, "causal_linear_attention", outside)
+    monkeypatch.setattr(transformer, "causal_linear_attention", outside)
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=count))
+    torch.compiler.reset()
+    compile_loss(torch.device("cuda"))(model, torch.from_numpy(small_models.images(config, 2)))
+    # one graph of what is before the attention serves all layers, what follows it has their numbers
+    assert sum(node.target is torch._C._nn.gelu for graph in graphs for node in graph.graph.nodes) == 10

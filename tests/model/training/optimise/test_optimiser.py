@@ -1,5 +1,7 @@
 """The weights that each optimiser moves and those that decay, the learning rate over a run, the moving average."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -83,13 +85,14 @@ def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says() -> None:
     assert 0 < cosine[-1] < 0.001
 
 
+@pytest.mark.parametrize("kind", [float, torch.tensor])
 @pytest.mark.parametrize(("decay", "update", "step"), [(0.9, 10_000, 0.1), (0.999, 0, 0.9)])
 def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_first(
-    decay: float, update: int, step: float
+    decay: float, update: int, step: float, kind: Callable[[float], float | torch.Tensor]
 ) -> None:
     model = small_models.model(small_models.config())
     average, before = MovingAverage(model, decay), model.head.weight.clone()
     model.head.weight.add_(1)
     assert torch.equal(average.model.head.weight, before)
-    average.move(model, average.share(update))
+    average.move(model, kind(average.share(update)))
     assert_close("average", before + step, average.model.head.weight)

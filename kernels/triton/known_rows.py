@@ -1,0 +1,71 @@
+"""First launch of a pass over known bytes on a GPU: what the others need to know of each row. Step i of image b of B is
+row i B + b. Reference: torch's indexing.
+
+The byte at which a pass begins is a number on the device, so that a recorded pass may be replayed from any byte on.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+ROWS = 128  # of a program
+
+
+def write_rows(
+    begin: torch.Tensor,  # [1] int64: the first byte of step 0
+    position: torch.Tensor,  # [B] int64: the first byte of each image that is run
+    stops: torch.Tensor,  # [B or more] int64: the byte after its last; all are whole steps from `begin`
+    images: torch.Tensor,  # [B or more, N] uint8
+    slots: torch.Tensor,  # [R] int64, a result, as those below: the image of each row; -1: its step is not run
+    rows: torch.Tensor,  # [R] int64: the row's own number; -1: its step is not run
+    at: torch.Tensor,  # [R] int64: the first byte of its step, which may be beyond the image
+    first: torch.Tensor,  # [B] int64: the first step of each image that is run
+    last: torch.Tensor,  # [B] int64: the step after its last; where it is not above `first`, none is run
+    values: torch.Tensor,  # [R, C] uint8: the bytes of a step; 0 where it is not run
+) -> None:
+    """Write slots, rows, at, first, last and values of R / B steps of C bytes."""
+    batch, (count, size) = len(position), values.shape
+    assert len(slots) == len(rows) == len(at) == count
+    assert count % batch == 0
+    assert min(len(stops), len(images)) >= batch
+    assert images.is_contiguous()
+    assert values.is_contiguous()
+    _write_rows[(triton.cdiv(count, ROWS),)](
+        begin, position, stops, images, slots, rows, at, first, last, values, batch, count // batch, images.shape[1],
+        size, triton.next_power_of_2(size), ROWS, enable_fp_fusion=False,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["batch", "steps", "length"])  # one program code for all batches
+def _write_rows(
+    begin,
+    position,
+    stops,
+    images,
+    slots,
+    rows,
+    at,
+    first,
+    last,
+    values,
+    batch,
+    steps,
+    length,
+    size: tl.constexpr,
+    block_c: tl.constexpr,
+    block: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = row < batch * steps
+    image, start = row % batch, tl.load(begin)
+    place = start + row // batch * size
+    own, stop = tl.load(position + image), tl.load(stops + image)
+    live = inside & (place >= own) & (place < stop)
+    tl.store(slots + row, tl.where(live, image, -1), mask=inside)
+    tl.store(rows + row, tl.where(live, row, -1), mask=inside)
+    tl.store(at + row, place, mask=inside)
+    tl.store(first + image, tl.minimum(tl.maximum((own - start) // size, 0), steps), mask=row < batch)
+    tl.store(last + image, tl.minimum(tl.maximum((stop - start) // size, 0), steps), mask=row < batch)
+    c = tl.arange(0, block_c)[None, :]
+    byte = tl.load(images + (image * length + place)[:, None] + c, mask=live[:, None] & (c < size), other=0)
+    tl.store(values + row[:, None] * size + c, byte, mask=inside[:, None] & (c < size))
