@@ -10,6 +10,7 @@ PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test
 PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
 
 
+MAX_UNPACKED = 1 << 30  # bytes: a gzip file of a megabyte may hold one of them
 IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
 
 
@@ -44,9 +45,20 @@ def read(directory: Path, name: str) -> tuple[Path, bytes]:
     """Return the path and the unpacked bytes of `name` or `name`.gz in a directory; DataError where none is whole."""
     if (path := find(directory, name)) is None:
         raise DataError(f"{directory} has neither {name} nor {name}.gz")
+    return path, unpacked(path)
+
+
+def unpacked(path: Path) -> bytes:
+    """Return the bytes of a file, plain or gzipped; DataError where they are not whole, or too many."""
     try:
-        return path, gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            data = file.read(MAX_UNPACKED + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise DataError(f"{path} is truncated or not a gzip file") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > MAX_UNPACKED:
+        raise DataError(f"{path} unpacks to more than {MAX_UNPACKED:,} bytes")
+    return data

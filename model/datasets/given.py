@@ -4,8 +4,6 @@ IDX file, MNIST or CIFAR-10.
 A picture that the model's images cannot hold without a loss, as one with colours for a grey model, is refused.
 """
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ import numpy as np
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import mnist
-from scanline.model.datasets.files import DataError
+from scanline.model.datasets.files import DataError, unpacked
 from scanline.model.datasets.folder import Refused, RefusedError, files_below, picture_bytes, printable
 from scanline.model.datasets.source import mapped_array
 from scanline.model.images.pictures import JPEG, open_picture
@@ -58,7 +56,7 @@ def open_given(paths: Sequence[Path], config: ModelConfig, *, split: str = "test
         return _folder(path, config, classes)
     if classes:
         raise DataError(f"{path} has no classes; MNIST, CIFAR-10 and a folder of subfolders have")
-    images = mapped_array(path) if path.suffix.lower() == ".npy" else mnist.images(path, _unpacked(path))
+    images = mapped_array(path) if path.suffix.lower() == ".npy" else mnist.images(path, unpacked(path))
     return Given(_of_model(images, path, config))
 
 
@@ -130,10 +128,3 @@ def _is_idx(path: Path) -> bool:
     with path.open("rb") as file:
         begin = file.read(4)
     return begin == mnist.MAGIC.to_bytes(4) or (begin.startswith(b"\x1f\x8b") and "ubyte" in path.name)
-
-
-def _unpacked(path: Path) -> bytes:
-    try:
-        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path} is truncated or not a gzip file") from None

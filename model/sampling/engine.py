@@ -131,7 +131,7 @@ class Engine:
             self._fail(request, events)
 
     @contextmanager
-    def _failing(self, requests: Callable[[], Iterable[int]], events: list[Event]) -> Iterator[None]:
+    def _failing(self, requests: Iterable[int], events: list[Event]) -> Iterator[None]:
         """Log an exception, and fail the requests whose work it was alone; raise an unrecoverable one."""
         try:
             yield
@@ -139,7 +139,7 @@ class Engine:
             if unrecoverable(error):
                 raise
             log.exception("what a request asks for besides painting failed; it fails")
-            for request in [*requests()]:
+            for request in [*requests]:
                 self._fail(request, events)
 
     def stats(self) -> Stats:
@@ -239,7 +239,7 @@ class Engine:
         if (launch := self.current) is None:
             return
         scheduler = self.scheduler
-        with self._failing(lambda: self.streams.requests, events):
+        with self._failing(self.streams.requests, events):
             launch.frames, launch.snapshots = self.streams.due(scheduler.assigned, scheduler.positions)
         first = np.fromiter(scheduler.assigned, np.int64)
         complete = first[scheduler.positions[first] == self.length].tolist()
@@ -265,13 +265,13 @@ class Engine:
         # Requests with numbers that are not finite fail before anything of them is sent.
         for request in ended.overflowed(self.requests, may_be_infinite=self.generator.config.first > 0):
             self._fail(request, events, NOT_FINITE)
-        with self._failing(lambda: self.streams.requests, events):
+        with self._failing(self.streams.requests, events):
             events += [*ended.pixels(self.requests), *ended.state_snapshots(self.requests)]
         finished = [*ended.finished_images(self.requests)]
         events += finished
         self.admission.note_finished(finished)
         for image, read in ended.decoded_images():
-            with self._failing(lambda image=image: [image.request], events):
+            with self._failing((image.request,), events):
                 self.admission.continue_code(image, read)
         for request, count in Counter(image.request for image in ended.finished if image.is_wanted).items():
             if active := self.requests.get(request):

@@ -378,8 +378,8 @@ class Stats:
     @property
     def done(self) -> "Stats":
         """What has been done, without what is done now."""
-        now = ("requests_running", "requests_waiting", "images_running", "images_waiting")
-        return replace(self, **dict.fromkeys((*now, "scores_running", "scores_waiting"), 0))
+        counted = replace(self, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0)
+        return replace(counted, scores_running=0, scores_waiting=0)
 
     def __add__(self, other: "Stats") -> "Stats":
         """Return the stats of two engines together."""

@@ -62,8 +62,9 @@ class LogWriter(QueueHandler):
     that cannot be written."""
 
     def __init__(self) -> None:
-        # SimpleQueue, since a destructor may log while this thread is in `put`
-        super().__init__(SimpleQueue())
+        # A SimpleQueue, since a destructor may log while this thread is in `put`.
+        self.lines: SimpleQueue[Any] = SimpleQueue()
+        super().__init__(self.lines)
         self.dropped = 0
         threading.Thread(target=self._write, args=(sys.stderr.fileno(),), name="log-writer", daemon=True).start()
         Finalize(None, self.flush, exitpriority=0)  # an engine's process does not run atexit
@@ -74,20 +75,20 @@ class LogWriter(QueueHandler):
 
     def enqueue(self, record: Any) -> None:
         """Let the thread write what `prepare` has returned."""
-        if self.queue.qsize() < MAX_WAITING:
-            self.queue.put(record)
+        if self.lines.qsize() < MAX_WAITING:
+            self.lines.put(record)
         else:
             self.dropped += 1
 
     def flush(self) -> None:
         """Wait until all lines so far are written, at most FLUSH_SECONDS."""
-        self.queue.put(written := threading.Event())
+        self.lines.put(written := threading.Event())
         written.wait(FLUSH_SECONDS)
 
     def _write(self, file: int) -> None:
         """Run the thread. It uses no stream of Python, whose lock the exit of the process would wait for."""
         while True:
-            line = self.queue.get()
+            line = self.lines.get()
             if isinstance(line, threading.Event):
                 line.set()
                 continue

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scanline.model.datasets import DataError, load, of_shape
+from scanline.model.datasets import DataError, files, load, of_shape
 
 TRAIN, TEST = "train-images-idx3-ubyte", "t10k-images-idx3-ubyte"
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 784), np.uint8)
@@ -58,3 +58,10 @@ def test_set_of_a_shape() -> None:
     assert (of_shape(28, 28, 1), of_shape(32, 32, 3)) == ("mnist", "cifar10")
     with pytest.raises(DataError, match="no data set has images of 28 x 28 x 3"):
         of_shape(28, 28, 3)
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_UNPACKED", 1000)
+    (tmp_path / f"{TRAIN}.gz").write_bytes(gzip.compress(idx()))
+    with pytest.raises(DataError, match=r"gz unpacks to more than 1,000 bytes"):
+        load("mnist", tmp_path, "train")
