@@ -19,33 +19,40 @@ from scanline.model.resources import one_torch_thread
 from scanline.model.sampling.messages import AttentionCost
 
 RUNS = 7  # of which the fastest counts: others were interrupted
+MOST_STEPS = 1024  # whose keys and values are read where it is measured; more take so much longer
+FLOAT_BYTES = 4
 
 
-@lru_cache(4096)
-@torch.inference_mode()
 def attention_cost(config: ModelConfig, steps: int, device: str) -> AttentionCost:
-    """Measure the attention of step number `steps` from 1; a few milliseconds, once for each number of steps."""
+    """Return what the attention of step number `steps` from 1 costs, by a measurement of one layer: some milliseconds
+    at most, once for each power of two."""
+    cached = min(MOST_STEPS, 1 << (steps - 1).bit_length())
+    linear, softmax = _layer_seconds(config, cached, device)
+    heads = config.layers * config.heads
+    sums, cache = config.key_width * (config.value_width + 1), steps * (config.key_width + config.value_width)
+    seconds = config.layers * linear, config.layers * softmax * steps / cached
+    return AttentionCost(FLOAT_BYTES * heads * sums, FLOAT_BYTES * heads * cache, *seconds)
+
+
+@lru_cache(256)
+@torch.inference_mode()
+def _layer_seconds(config: ModelConfig, steps: int, device: str) -> tuple[float, float]:
+    """Return the seconds of one layer's attention, linear and softmax."""
     heads, width, values = config.heads, config.key_width, config.value_width
     q, k, v = (torch.randn(1, heads, size, device=device) for size in (width, width, values))
     s, z = torch.zeros(1, heads, width, values, device=device), torch.zeros(1, heads, width, device=device)
-    keys, cached = (torch.randn(config.layers, 1, heads, steps, size, device=device) for size in (width, values))
+    keys, cached = (torch.randn(1, heads, steps, size, device=device) for size in (width, values))
     phi = feature_map(config.feature_map)
 
-    def linear() -> None:
-        for _ in range(config.layers):
-            recurrent_step(phi(q), phi(k), v, s, z)
-
     def softmax() -> None:
-        for layer in range(config.layers):
-            keys[layer, :, :, steps - 1], cached[layer, :, :, steps - 1] = k, v
-            F.scaled_dot_product_attention(q.unsqueeze(2), keys[layer], cached[layer])
+        keys[:, :, -1], cached[:, :, -1] = k, v
+        F.scaled_dot_product_attention(q.unsqueeze(2), keys, cached)
 
-    sums = config.layers * (s.nbytes + z.nbytes)
     with one_torch_thread():
-        return AttentionCost(sums, keys.nbytes + cached.nbytes, _fastest(linear, device), _fastest(softmax, device))
+        return _fastest(lambda: recurrent_step(phi(q), phi(k), v, s, z), device), _fastest(softmax, device)
 
 
-def _fastest(call: Callable[[], None], device: str) -> float:
+def _fastest(call: Callable[[], object], device: str) -> float:
     """Return the seconds of the fastest of some runs; a first one warms up."""
     times = []
     for _ in range(1 + RUNS):
