@@ -108,7 +108,10 @@ def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterat
                     args=(theirs, rank, size, folder, of_each, follow, arguments),
                     daemon=True,
                 )
-                worker.start()
+                try:
+                    worker.start()
+                except BrokenPipeError as error:  # it ended at once; a later one is of standard output
+                    raise WorkerError("a training process could not start") from error
                 theirs.close()
                 started.append((worker, ours))
             # gloo itself would wait forever for a process that could not start
@@ -117,7 +120,7 @@ def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterat
             torch.set_num_threads(of_each)
             _join(0, size, folder)
             yield Group(0, size)
-        except (WorkerError, BrokenPipeError) as error:
+        except WorkerError as error:
             raise WorkerError(_reason([worker for worker, _ in started])) from error
         finally:
             for process, _ in started:

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,17 @@ def test_a_worker_that_ends_by_itself_is_named() -> None:
         processes(3, ends_early) as group,
     ):
         group.average_gradients(model, torch.tensor(1.0))
+    assert not workers()
+
+
+def waits(*_: object) -> None:
+    threading.Event().wait()
+
+
+def test_a_closed_standard_output_is_not_the_end_of_a_worker() -> None:
+    """As of `scanline train --workers 2 | head`."""
+    with forked_workers(), pytest.raises(BrokenPipeError), processes(2, waits):
+        raise BrokenPipeError
     assert not workers()
 
 
