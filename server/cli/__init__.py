@@ -50,5 +50,7 @@ def _open_standard_streams() -> None:
 
 
 def _stop(reason: str) -> None:
-    print(f"scanline: {reason}", file=sys.stderr)
+    """Exit with one line, in which a terminal obeys nothing: names in it may be a stranger's."""
+    line = "".join(char if char.isprintable() else "?" for char in reason)
+    print(f"scanline: {line}", file=sys.stderr)
     sys.exit(2)

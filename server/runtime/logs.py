@@ -13,6 +13,8 @@ import sys
 import threading
 import time
 import warnings
+from contextlib import suppress
+from io import UnsupportedOperation
 from logging.handlers import QueueHandler
 from multiprocessing.util import Finalize
 from queue import SimpleQueue
@@ -26,6 +28,7 @@ Level = Literal["debug", "info", "warning", "error"]
 LINES, LINES_PER_SECOND = 100.0, 5.0  # of one kind: at once, and from then on
 TRACEBACK_LINES = 10.0  # that a traceback counts as
 MAX_KINDS = 1000
+STDERR = 2
 MAX_WAITING = 10_000  # lines
 FLUSH_SECONDS = 1.0  # that the exit of a process waits for its last lines
 
@@ -66,7 +69,10 @@ class LogWriter(QueueHandler):
         self.lines: SimpleQueue[Any] = SimpleQueue()
         super().__init__(self.lines)
         self.dropped = 0
-        threading.Thread(target=self._write, args=(sys.stderr.fileno(),), name="log-writer", daemon=True).start()
+        file = STDERR
+        with suppress(UnsupportedOperation):  # sys.stderr is no file where Python's is redirected
+            file = sys.stderr.fileno()
+        threading.Thread(target=self._write, args=(file,), name="log-writer", daemon=True).start()
         Finalize(None, self.flush, exitpriority=0)  # an engine's process does not run atexit
 
     def prepare(self, record: logging.LogRecord) -> bytes:

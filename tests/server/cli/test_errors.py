@@ -184,3 +184,8 @@ def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown()
     }
     assert len(helps) > 50
     assert [name for name, text in helps.items() if "[" in text] == []
+
+
+def test_a_terminal_obeys_nothing_in_a_message(tmp_path: Path) -> None:
+    name = "\x1b]0;a\x07\nscanline: forged"
+    assert "?]0;a??scanline: forged" in refused("score", tmp_path / name)
