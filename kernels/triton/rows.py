@@ -177,8 +177,7 @@ def _feed_forward_rows(
     if out is not None:
         both = _halves(_normed(value, next_norm_weight, next_norm_bias, k, width, epsilon), scale)
         out += first * next_width
-        # Two parts at least, the second of nothing: without a loop, weights are not fetched ahead, and registers spill.
-        for start in tl.range(0, max(next_width, part + 1), part, num_stages=stages):
+        for start in tl.range(0, next_width, part, num_stages=stages):
             left = next_width - start
             result = tl.dot(_weights(next_weight + start * width, p, k, width, left, width), both)
             result = _result(result, next_bias + start, p, left, scale)
