@@ -197,12 +197,10 @@ class StepsAnswer(ResizedUploads):
 
 
 class Attention(BaseModel):
-    """Of all layers and heads together, one image, float32; seconds are measured in torch on the serving device."""
+    """Of all layers and heads together, one image, float32."""
 
     state_bytes: int = Field(description="(s, z), which are constant")
     cache_bytes: int = Field(description="keys and values that softmax attention would keep")
-    linear_seconds: float
-    softmax_seconds: float
 
 
 class Readiness(BaseModel):
