@@ -71,7 +71,7 @@ def test_images_of_any_class_are_each_that_of_its_own(model: "scanline.Model") -
 def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles_that_are_named(
     model: "scanline.Model", picture: np.ndarray, given: dict[str, Any], how: dict[str, Any], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     found = model.complete(picture, mask=HOLE, n=3, seed=7, **given)
     expected = paint(model.network, 3, seed=7, known=picture, mask=HOLE, **how)

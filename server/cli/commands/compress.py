@@ -9,7 +9,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.formats.code_file import MOST_A_CODE, SUFFIX, check_images_a_code
+from scanline.model.formats.code_file import MAX_A_CODE, SUFFIX, check_images_a_code
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
@@ -38,7 +38,7 @@ def compress(
     images_a_code: Annotated[
         int | None,
         typer.Option(
-            help=f"Images that follow each other in a code, 1 to {MOST_A_CODE:,}; 1 is for access to each by itself.",
+            help=f"Images that follow each other in a code, 1 to {MAX_A_CODE:,}; 1 is for access to each by itself.",
             show_default="as many as make about 8 KB",
         ),
     ] = None,

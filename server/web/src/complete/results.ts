@@ -15,7 +15,7 @@ import type { ParticlesRow } from "./particles";
 
 const [LARGEST, SMALLEST, GAP] = [112, 84, 10]; // CSS pixels
 const KNOWN = [84, 160, 255, 110]; // RGBA
-const MOST_BITS = 8; // drawn in the last colour: a uniform guess among 256 values costs as many
+const MAX_BITS = 8; // drawn in the last colour: a uniform guess among 256 values costs as many
 const COLOURS = [
   [4, 6, 20],
   [76, 20, 110],
@@ -242,7 +242,7 @@ function doubtOf({ typical_bits_per_dim: range, data }: LikelihoodsAnswer): stri
 
 /** The colour [red, green, blue] for that many bits. */
 function colourOf(bits: number): number[] {
-  const at = (Math.min(MOST_BITS, bits) / MOST_BITS) * (COLOURS.length - 1);
+  const at = (Math.min(MAX_BITS, bits) / MAX_BITS) * (COLOURS.length - 1);
   const low = Math.min(COLOURS.length - 2, Math.floor(at));
   return COLOURS[low]!.map((from, channel) => from + (at - low) * (COLOURS[low + 1]![channel]! - from));
 }

@@ -7,7 +7,7 @@ import { fromBase64 } from "../base64";
 import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 
-const MOST = 64; // steps of a request
+const MAX_STEPS = 64; // steps of a request
 
 type Name = "q" | "k" | "v" | "phi_q" | "phi_k" | "s" | "z" | "y" | "probabilities";
 const NAMES: Name[] = ["q", "k", "v", "phi_q", "phi_k", "s", "z", "y", "probabilities"];
@@ -47,7 +47,7 @@ export class StepSource {
   private readonly blocks = new Map<number, Promise<Block>>();
   private readonly loaded = new Map<number, Block>();
   private image = "";
-  private size = MOST;
+  private size = MAX_STEPS;
   layout!: Layout;
   memory!: Memory;
 
@@ -63,8 +63,8 @@ export class StepSource {
   async open(): Promise<void> {
     this.image = await base64(this.picture.canvas);
     const { width } = this.model;
-    const first = await this.ask(0, Math.min(MOST, width));
-    this.size = Math.min(MOST, (width * this.model.channels) / this.layout.step_bytes);
+    const first = await this.ask(0, Math.min(MAX_STEPS, width));
+    this.size = Math.min(MAX_STEPS, (width * this.model.channels) / this.layout.step_bytes);
     if (first.steps === this.size) this.keep(0, Promise.resolve(first));
     await this.load(this.count - 1);
   }

@@ -7,7 +7,7 @@ import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 
-const MOST_CLASSES = 10;
+const MAX_CLASSES = 10;
 
 /** A picture, and the id of the model that painted it. */
 export interface Painted {
@@ -45,7 +45,7 @@ export async function showWhatItIs(viewed: Painted): Promise<void> {
 
 function showAnswer({ posterior, typical, tail_probability: tail }: ClassifiedImage): void {
   const all = Object.entries(posterior);
-  const shown = all.length <= MOST_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MOST_CLASSES);
+  const shown = all.length <= MAX_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MAX_CLASSES);
   find("posterior", HTMLElement).replaceChildren(
     ...shown.map(([name, probability]) => {
       const percent = `${(100 * probability).toFixed(1)} %`;
