@@ -50,8 +50,8 @@ def save_classes(images: np.ndarray, names: Sequence[str], out: Path, film: Film
         save_images(images.reshape(-1, *images.shape[2:]), out)
         return
     classes, n, height, width = images.shape[:4]
-    turns = None if film is None else film.turns(classes * n, (height, width))
-    _write(out, class_sheet(images, names), turns, n, film)
+    appearance = None if film is None else film.appearance_frame(classes * n, (height, width))
+    _write(out, class_sheet(images, names), appearance, n, film)
 
 
 def save_images(
@@ -63,7 +63,7 @@ def save_images(
 ) -> None:
     """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an array or a folder, by the name `out`.
 
-    columns: of a sheet or a film, by default the nearest square. known: see `Film.turns`.
+    columns: of a sheet or a film, by default the nearest square. known: see `Film.appearance_frame`.
     """
     film, kind = check_out(out, film), out.suffix.lower()
     if kind == ".npy":
@@ -71,22 +71,22 @@ def save_images(
         write_atomically(out, lambda path: path.write_bytes(data))
     elif kind:
         n, height, width = images.shape[:3]
-        turns = None if film is None else film.turns(n, (height, width), known)
-        _write(out, sheet(images, columns), turns, columns, film)
+        appearance = None if film is None else film.appearance_frame(n, (height, width), known)
+        _write(out, sheet(images, columns), appearance, columns, film)
     else:
         out.mkdir(exist_ok=True)
         for index, image in enumerate(images):
             (out / file_name(index, len(images))).write_bytes(encode_image(image, "png"))
 
 
-def _write(out: Path, picture: Image.Image, turns: np.ndarray | None, columns: int | None, film: Film | None) -> None:
-    """Write a sheet, or a film of it by the `turns` of its images; what is on the left of these is there from the
+def _write(out: Path, picture: Image.Image, appear: np.ndarray | None, columns: int | None, film: Film | None) -> None:
+    """Write a sheet, or a film of it by the `appear` of its images; what is on the left of these is there from the
     start."""
     kind = out.suffix.lower()
-    if film is None or turns is None:
+    if film is None or appear is None:
         data = encode(picture, kind[1:])
     else:
-        appear = np.asarray(sheet(turns, columns))
+        appear = np.asarray(sheet(appear, columns))
         appear = np.pad(appear, ((0, 0), (picture.width - appear.shape[1], 0)))
         data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
     write_atomically(out, lambda path: path.write_bytes(data))
