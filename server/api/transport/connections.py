@@ -6,7 +6,7 @@ from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.hangups import HangupWatch
-from scanline.server.api.transport.parsing_turns import ParsingTurns
+from scanline.server.api.transport.parse_quota import ParseQuotas
 
 MAX_LINGERING = 256  # refused connections at once that may linger; others are closed at once
 FREED_FRACTION = 0.1  # of a limit of unread bytes: what is freed when it is passed, so that this happens rarely
@@ -34,7 +34,7 @@ class Connections:
         self.lingering = 0  # how many of them are refused, and closed soon
         # A part of the limit, which may be that of the process's descriptors.
         self.max_lingering = min(MAX_LINGERING, max(8, budgets.connections.limit // 4))
-        self.hangups, self.turns = HangupWatch(), ParsingTurns()
+        self.hangups, self.quotas = HangupWatch(), ParseQuotas()
 
     def relieve_unread(self, client: str | None) -> None:
         """Abort connections if `client`, or all clients together, exceed their limits of unread bytes.
