@@ -57,7 +57,7 @@ def compress(
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out}: there is no directory {out.parent}")
     from scanline.model.atomic import write_atomically
-    from scanline.model.datasets.given import SPLITS, open_given
+    from scanline.model.datasets.compress_input import SPLITS, open_compress_input
     from scanline.model.images import file_sizes
     from scanline.model.inference import load
 
@@ -65,7 +65,7 @@ def compress(
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
-    given = open_given(pictures, config, split=split, classes=classes)
+    given = open_compress_input(pictures, config, split=split, classes=classes)
     for refused in given.refused:
         print(f"not encoded: {refused}", file=sys.stderr)
     with model_bar("encoding") as progress:
