@@ -30,8 +30,8 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colo
             shown = tuple(np.argwhere(~known[image])[: hidden * frame // 4].T)
             expected[frame, image][shown] = images[image][shown]
     found, durations = film_frames(data)
-    law = [np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB")) for frame in expected]
-    np.testing.assert_array_equal(found, law)
+    enlarged = [np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB")) for frame in expected]
+    np.testing.assert_array_equal(found, enlarged)
     assert durations == [120, 130, 130, 120, LAST_MS]
     assert encode(picture, appearance, film, kind) == data
 

