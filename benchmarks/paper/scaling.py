@@ -108,7 +108,7 @@ def section(results: Results) -> str:
     parts += not_measured(NAMES)
     parts.append(
         "softmax is torch's fused kernel, which keeps no N x N matrix: its memory grows with N, its time with N^2. The"
-        " paper's baseline is the unfused one. linear, reference is a loop over positions, the law that fast ones are"
+        " paper's baseline is the unfused one. linear, reference is a loop over positions, which fast ones are"
         " held to: torch adds up its gradient in a tensor of N for each of them. The memory of LSH holds the N x N mask"
         " that its library adds. An empty"
         f" cell was not measured: one call would take more than about {LONGEST_CALL:.0f} s, or the time was up.\n"

@@ -1,6 +1,6 @@
-// The law of codes, as in kernels/codec/reference.py: a byte's distribution as whole numbers, from the parameters that a
-// step computes. Numbers are whole and below 2^53, so that float64 holds them; Math.floor of a quotient is their shift.
-// The intervals of the 256 values of a byte divide TOTAL. Bits have the unit 1 / BIT; bytes 2^-12.
+// The quantised CDF of codes, as in kernels/codec/reference.py: a byte's distribution as whole numbers, from the parameters
+// that a step computes. Numbers are whole and below 2^53, so that float64 holds them; Math.floor of a quotient is their
+// shift. The intervals of the 256 values of a byte divide TOTAL. Bits have the unit 1 / BIT; bytes 2^-12.
 
 import { stepBytes, type OnnxConfig } from "../onnx_config";
 import { TOTAL, type Interval } from "./coder";
