@@ -20,7 +20,7 @@ from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.positions import Sampler
+from scanline.model.training.data.positions import PositionSampler
 from scanline.model.training.run.card import CLASS_SHEET, write_card
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
@@ -58,7 +58,7 @@ def finish(
         evaluation["classes"] = {"true_class": bits_figures(with_class)}
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
     write_evaluation(directory, evaluation)
-    positions = Sampler(images.train, config, model.config).count
+    positions = PositionSampler(images.train, config, model.config).count
     write_card(directory, model.parameter_count, model.config, config, run, evaluation, last, positions, str(device))
     return evaluation
 
