@@ -9,13 +9,12 @@ of some calls, which other programs have interrupted least.
 import json
 import time
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 
 import torch
 
 from scanline.model.bench.baselines import SoftmaxCache
-from scanline.model.machine import facts, print_json
+from scanline.model.machine import facts
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import one_torch_thread
 from scanline.model.state import State
@@ -25,35 +24,27 @@ RECORDED = Path(__file__).parents[1] / "server/web/src/how/step_times.json"
 STEPS = (1, 784, *range(2048, 16385, 2048))  # counted from 1; 784 are those of a digit
 ROUNDS, CALLS = 8, 10  # turns of each number, and the calls of a turn
 
-
-def main() -> None:
-    """Measure, and write the file."""
-    torch.manual_seed(0)
-    config = replace(PRESETS["mnist"].model, height=128, width=128)
-    model = Transformer(config).eval()
-    cache, state = SoftmaxCache(model, 1), State.zeros(config, 1)
-    image = torch.zeros(1, config.bytes, dtype=torch.uint8)
-
-    @torch.inference_mode()
-    def linear(step: int) -> None:
-        state.position.fill_(config.first + step)
-        model.step(image, state)
-
-    fastest = {name: [inf] * len(STEPS) for name in ("linear", "softmax")}
-    with one_torch_thread():
-        for _ in range(ROUNDS):
-            for i, step in enumerate(STEPS):
-                for name, call in (("linear", linear), ("softmax", cache.parameters)):
-                    for _ in range(CALLS):
-                        began = time.process_time()
-                        call(step - 1)
-                        fastest[name][i] = min(fastest[name][i], round(1e3 * (time.process_time() - began), 2))
-    known = facts()
-    where = {"date": known["date"][:10], "cpu": known["machine"]["cpu"].replace("(R)", "")}
-    recorded = {**where, "steps": STEPS, **fastest}
-    RECORDED.write_text(json.dumps(recorded) + "\n")
-    print_json("step times", {"config": config.to_dict()}, **recorded)
+torch.manual_seed(0)
+config = replace(PRESETS["mnist"].model, height=128, width=128)
+model = Transformer(config).eval()
+cache, state, image = SoftmaxCache(model, 1), State.zeros(config, 1), torch.zeros(1, config.bytes, dtype=torch.uint8)
 
 
-if __name__ == "__main__":
-    main()
+@torch.inference_mode()
+def linear(step: int) -> None:
+    """Run step `step`, from 0."""
+    state.position.fill_(config.first + step)
+    model.step(image, state)
+
+
+times: dict[str, list[list[float]]] = {name: [[] for _ in STEPS] for name in ("linear", "softmax")}
+with one_torch_thread():
+    for turn in range(ROUNDS * len(STEPS)):
+        for name, call in (("linear", linear), ("softmax", cache.parameters)):
+            for _ in range(CALLS):
+                began = time.process_time()
+                call(STEPS[turn % len(STEPS)] - 1)
+                times[name][turn % len(STEPS)].append(1e3 * (time.process_time() - began))
+where = {"date": facts()["date"][:10], "cpu": facts()["machine"]["cpu"].replace("(R)", "")}
+fastest = {name: [round(min(each), 2) for each in found] for name, found in times.items()}
+RECORDED.write_text(json.dumps({**where, "steps": STEPS, **fastest}) + "\n")

@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     left = [part for part in chosen if results.status(part.name) != "done"]
     try:
         sizes, least = (DRY, MIN_DRY) if options.dry_run else (ON_GPU, MIN_PART)
-        run_parts(left, sizes, results, deadline, least=least)
+        run_parts(left, sizes, results, deadline, least)
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
     return conclusion(chosen, results)

@@ -28,12 +28,7 @@ Show = Callable[[str], None]
 
 
 def run_parts(
-    parts: Sequence[Part],
-    sizes: Sizes,
-    results: ResultsFile,
-    deadline: float,
-    show: Show = print,
-    least: float = MIN_PART,
+    parts: Sequence[Part], sizes: Sizes, results: ResultsFile, deadline: float, least: float, show: Show = print
 ) -> None:
     """Run parts in their order until the `deadline` (of time.monotonic); those with no time left are skipped.
 

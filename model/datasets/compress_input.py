@@ -34,9 +34,7 @@ class CompressInput:
     refused: tuple[Refused, ...] = ()  # files of a folder that are no pictures
 
 
-def open_compress_input(
-    paths: Sequence[Path], config: ModelConfig, *, split: str = "test", classes: bool = False
-) -> CompressInput:
+def open_compress_input(paths: Sequence[Path], config: ModelConfig, split: str, classes: bool) -> CompressInput:
     """Return the images at `paths`; DataError or InvalidInput with one sentence where they are not of the model's
     size, or would change. split: of MNIST or CIFAR-10. classes: with the names of their classes."""
     path = paths[0]

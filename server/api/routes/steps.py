@@ -58,11 +58,9 @@ async def _answer(
 ) -> AsyncIterator[bytes]:
     """Yield the answer, which is encoded off the event loop."""
     config, numbers = model.config, task.result()
-    heads, widths = config.layers * config.heads, config.key_width + config.value_width
+    heads, (c, m) = config.layers * config.heads, (config.key_width, config.value_width)
     passed = (task.steps.stop - config.first) // config.step_bytes  # with those before the inspected ones
-    attention = Attention(
-        state_bytes=4 * heads * config.key_width * (config.value_width + 1), cache_bytes=4 * heads * widths * passed
-    )
+    attention = Attention(state_bytes=4 * heads * c * (m + 1), cache_bytes=4 * heads * (c + m) * passed)
 
     def encoded() -> bytes:
         return (

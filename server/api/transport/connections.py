@@ -18,11 +18,8 @@ class OpenConnection(Protocol):
     owner: object  # its client, or the connection itself
     unread: int  # bytes, when they were last counted
 
-    def update_unread(self) -> None:
-        """Count what is unread now."""
-
-    def refuse(self, error: ApiError) -> None:
-        """Log and count the error, and abort the connection."""
+    def update_unread(self) -> None: ...
+    def refuse(self, error: ApiError) -> None: ...
 
 
 class Connections:

@@ -65,7 +65,7 @@ def compress(
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
-    given = open_compress_input(pictures, config, split=split, classes=classes)
+    given = open_compress_input(pictures, config, split, classes)
     for refused in given.refused:
         print(f"not encoded: {refused}", file=sys.stderr)
     with model_bar("encoding") as progress:
