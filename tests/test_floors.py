@@ -14,9 +14,10 @@ WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "webs
 # The rooms of a floor, each of which imports only those before it; files beside them are rooms, too.
 SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
 MODEL = [
-    *("config", "state", "network", "precision", "atomic", "inputs", "class_names", "defaults", "images"),
-    *("likelihood", "extras", "resources", "formats", "hub", "zoo", "device", "backends", "sampling"),
-    *("datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels", "progress", "inference"),
+    *("config", "state", "network", "precision", "atomic", "inputs", "named_files", "class_names"),
+    *("defaults", "images", "likelihood", "extras", "resources", "formats", "hub", "zoo", "device", "backends"),
+    *("sampling", "datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels"),
+    *("progress", "inference"),
 ]
 NOT_IMPORTED = {"kernels": {"model", "server"} | WEB, "model": {"server"} | WEB, "server": set[str]()}
 

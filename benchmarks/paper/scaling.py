@@ -81,9 +81,9 @@ def summary(results: Results) -> str:
     if results.quick or None in (softmax, fused, unfused, linear, of_linear):
         return ""
     return (
-        f"Over N, the time of softmax grows as N^{softmax:.2f} and that of linear attention as N^{linear:.2f}, their"
-        f" memory as N^{unfused:.2f} and N^{of_linear:.2f}; in Figure 1 both have exponents of 2 and 1. torch's fused"
-        f" softmax, which is younger than the paper, needs memory as N^{fused:.2f}."
+        f"Over N, the time of softmax grows as N^{softmax:.2f} and that of linear attention as N^{linear:.2f}. Their"
+        f" memory grows as N^{unfused:.2f} and N^{of_linear:.2f}. In Figure 1 both have exponents of 2 and 1. The fused"
+        f" softmax of torch, which is younger than the paper, needs memory as N^{fused:.2f}."
     )
 
 

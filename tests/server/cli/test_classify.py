@@ -22,6 +22,7 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
     lines = done("classify", "--model", directory, *files).splitlines()
     best = result.posterior.max(axis=1)
     assert lines == [f"{name}  {share:.4f}  {file}" for name, share, file in zip(result.best, best, files, strict=True)]
+    assert done("classify", "--model", directory, tmp_path).splitlines() == lines  # a folder: by name
     rows = json.loads(done("classify", "--model", directory, *files, "--json"))["data"]
     assert [(row["picture"], row["class"]) for row in rows] == [*zip(map(str, files), result.best, strict=True)]
     for i, row in enumerate(rows):

@@ -27,8 +27,9 @@ def test_the_bits_of_each_picture_are_printed(grey_directory: Path, tmp_path: Pa
     assert result == {
         "data": [{"picture": file, "bits_per_dim": value, "noisy": False} for file, value in bits.items()]
     }
-    lines = done("score", "--model", grey_directory, *files).splitlines()
-    assert lines == [f"{value:.4f}  {file}" for file, value in bits.items()]
+    lines = done("score", "--model", grey_directory, tmp_path).splitlines()  # a folder: its pictures by name
+    mean = f"mean {np.mean(alone):.4f} +- {np.std(alone, ddof=1) / 2**0.5:.4f} bits/dim (2 images)"
+    assert lines == [*(f"{value:.4f}  {file}" for file, value in bits.items()), mean]
 
 
 def test_pictures_of_colour_are_scored_under_a_class_by_a_model_that_paints_pixels(tmp_path: Path) -> None:
