@@ -13,7 +13,7 @@ from scanline.model.inputs import InvalidInput
 
 ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
 NONE = "none"  # means no class, also where the model has a default, unless a class has this name
-MOST_LISTED = 100  # names in a message
+MAX_NAMES = 100  # names in a message
 MAX_MARKS = 30  # combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
@@ -96,5 +96,5 @@ def _labels(config: ModelConfig) -> dict[str, int]:
 def _names(config: ModelConfig) -> str:
     """Return the classes' names for a message, the first hundred of them."""
     names = config.class_names
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return ", ".join(names[:MOST_LISTED]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more

@@ -7,7 +7,7 @@ time for a request, a shard, an image and a byte, and some without any load. Pyt
 from dataclasses import dataclass
 from math import ceil, inf
 
-from scanline.server.engine.remote.over_ray import MAX_SHARD, MIN_SHARD, MOST_SHARDS, SHARDS_PER_REPLICA
+from scanline.server.engine.remote.over_ray import MAX_SHARD, MAX_SHARDS_PER_REPLICA, MIN_SHARD, SHARDS_PER_REPLICA
 
 NETWORK, REPLICAS, MACHINE = "network", "slots of replicas", "this machine's cores"
 
@@ -39,7 +39,7 @@ class Load:
     def shards(self) -> int:
         """Shards of a request, as ReplicaPool cuts them."""
         share = min(ceil(self.n / self.replicas), self.slots // SHARDS_PER_REPLICA)
-        return ceil(self.n / min(MAX_SHARD, max(MIN_SHARD, self.slots // MOST_SHARDS, share)))
+        return ceil(self.n / min(MAX_SHARD, max(MIN_SHARD, self.slots // MAX_SHARDS_PER_REPLICA, share)))
 
 
 def predict(

@@ -3,7 +3,7 @@
     python -m benchmarks.serving.hostile_clients URL SECONDS PICTURE [KIND ...]
 
 Each does the same again and again until the time is up, whatever it is answered. They keep no more connections than
-MOST_CONNECTIONS each and pause between rounds, so that a server that bounds them has processor time left on a machine
+MAX_CONNECTIONS each and pause between rounds, so that a server that bounds them has processor time left on a machine
 that runs both. Nothing but the standard library is imported, for the same reason.
 """
 
@@ -23,7 +23,7 @@ from random import Random
 
 GENERATIONS, EDITS, LIKELIHOODS = (f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods"))
 STREAM = "/v1/images/stream"
-MOST_CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 PAUSE = 0.2  # seconds between two rounds
 HELD = 20.0  # seconds for which a client keeps connections that the server does not close
 UPGRADE = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13")
@@ -158,7 +158,7 @@ class Attacker:
                     self.outcomes[type(error).__name__] += 1
             await asyncio.sleep(PAUSE)
 
-    async def _many(self, *heads: bytes, connections: int = MOST_CONNECTIONS, receive_buffer: int = 0) -> None:
+    async def _many(self, *heads: bytes, connections: int = MAX_CONNECTIONS, receive_buffer: int = 0) -> None:
         """Hold connections that send one of `heads` each until the server closes them."""
         options = {"hold": HELD, "receive_buffer": receive_buffer, "read": not receive_buffer}
         sessions = (self._session(heads[number % len(heads)], **options) for number in range(connections))

@@ -65,7 +65,7 @@ EMPTY_METRICS = (
 )
 HONEST_PAUSE = 0.01  # seconds between two requests of an honest client
 ROUNDS = 5  # stretches with all hostile kinds together, each after one without any
-ALONE_SHARE, LEAST_ALONE = 0.25, 5.0  # of a stretch's time, and seconds: how long the one without hostile clients is
+ALONE_SHARE, MIN_ALONE = 0.25, 5.0  # of a stretch's time, and seconds: how long the one without hostile clients is
 LEAVING = 1.0  # seconds between two stretches
 P99_BOUND = 2.0  # under hostile clients over alone
 HOSTILE_GROWTH = 40e6  # bytes that the API process may keep
@@ -203,7 +203,7 @@ async def hostile(server: Server, expected: Expected, options: argparse.Namespac
 
     async def pair(name: str, kinds: list[str], seconds: float) -> None:
         alone, attacked = pairs.setdefault(name, (Stretch(), Stretch()))
-        await alone.run(server, honest, max(LEAST_ALONE, ALONE_SHARE * seconds), [])
+        await alone.run(server, honest, max(MIN_ALONE, ALONE_SHARE * seconds), [])
         await attacked.run(server, honest, seconds, kinds)
         p99 = f"p99 {alone.quantile(0.99):.3f} s alone, {attacked.quantile(0.99):.3f} under it"
         print(f"{name}: {p99}, {server.size().api_bytes / 1e6:.0f} MB", file=sys.stderr, flush=True)

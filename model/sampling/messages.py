@@ -311,22 +311,11 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class AttentionCost:
-    """What the attention of one step of one image takes, all layers and heads together, float32; attention_cost.py."""
-
-    state_bytes: int  # (s, z), after any number of steps
-    cache_bytes: int  # keys and values that softmax attention would keep
-    linear_seconds: float
-    softmax_seconds: float
-
-
-@dataclass(frozen=True)
 class StepNumbers:
-    """The numbers of n steps of an image, in one layer and head, and what attention costs at the last of them."""
+    """The numbers of n steps of an image, in one layer and head."""
 
     arrays: Mapping[str, bytes]  # float32: q k v phi_q phi_k y [n, .], s z [n + 1, .] from before the first step,
     # probabilities [n, bytes of a step, 256]
-    cost: AttentionCost
 
 
 @dataclass(frozen=True)

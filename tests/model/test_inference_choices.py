@@ -26,22 +26,22 @@ def picture(model: "scanline.Model") -> np.ndarray:
     return model.sample(1, seed=3).array[0]
 
 
-def law(model: "scanline.Model", count: int, **how: Any) -> np.ndarray:
+def drawn(model: "scanline.Model", count: int, **how: Any) -> np.ndarray:
     """Images [count, 7, 5] that offline painting paints."""
     return paint(model.network, count, seed=7, **how).images.reshape(count, 7, 5)
 
 
 def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(model: "scanline.Model") -> None:
     assert model.class_names == ("circle", "square", "star")
-    np.testing.assert_array_equal(model.sample(4, seed=7).array, law(model, 4))
+    np.testing.assert_array_equal(model.sample(4, seed=7).array, drawn(model, 4))
     for name, how in (("square", {"label": 2}), (" BOX", {"label": 2}), ("star", {"label": 3, "guidance": 2.5})):
-        expected = law(model, 4, **how)
+        expected = drawn(model, 4, **how)
         given = {"class_name": name, "guidance": how.get("guidance"), "seed": 7}
         images = model.sample(4, **given)
         np.testing.assert_array_equal(images.array, expected)
         np.testing.assert_array_equal([*model.stream(4, **given)][-1].array, expected)
         assert images.evidence_bits is None
-    np.testing.assert_array_equal(model.sample(4, class_name="box", guidance=1, seed=7).array, law(model, 4, label=2))
+    np.testing.assert_array_equal(model.sample(4, class_name="box", guidance=1, seed=7).array, drawn(model, 4, label=2))
 
 
 def test_images_of_any_class_are_each_that_of_its_own(model: "scanline.Model") -> None:
@@ -71,7 +71,7 @@ def test_images_of_any_class_are_each_that_of_its_own(model: "scanline.Model") -
 def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles_that_are_named(
     model: "scanline.Model", picture: np.ndarray, given: dict[str, Any], how: dict[str, Any], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     found = model.complete(picture, mask=HOLE, n=3, seed=7, **given)
     expected = paint(model.network, 3, seed=7, known=picture, mask=HOLE, **how)
@@ -117,11 +117,11 @@ def test_the_cost_of_known_pixels_is_their_share_of_the_joint_probability(
     mask[3, 2] = False
     every = np.repeat(picture[None], 256, axis=0)
     every[:, 3, 2] = np.arange(256)
-    law = -np.log2(np.exp2(-model.score(every, per_pixel=True).sum(axis=(1, 2))).sum())
+    bits = -np.log2(np.exp2(-model.score(every, per_pixel=True).sum(axis=(1, 2))).sum())
     found = model.score_known(picture, mask=mask, particles=64, repeats=32, seed=1)
     assert found.known_bytes == 34
     assert found.standard_error < 0.5
-    assert found.bits == pytest.approx(law, abs=5 * found.standard_error)
+    assert found.bits == pytest.approx(bits, abs=5 * found.standard_error)
     assert found == model.score_known(picture, mask=mask, particles=64, repeats=32, seed=1)
 
 

@@ -141,7 +141,7 @@ class EngineClient(EngineHandle):
         """Send a loaded engine the requests, unless it would not paint what the one before it painted."""
         assert self.process is not None
         if self.ready is not None and ready.digest != self.ready.digest:
-            self.death = f"its engine was restarted with the digest {ready.digest}, not {self.ready.digest}"
+            self.failure_reason = f"its engine was restarted with the digest {ready.digest}, not {self.ready.digest}"
             self._fail_all(MODEL_CHANGED, "model_changed")
             self.failed.set()
             self.process.kill()
@@ -175,7 +175,7 @@ class EngineClient(EngineHandle):
                 if self.closing.is_set():
                     return
                 if self.failed.is_set():
-                    log.critical("the engine is not served: %s", self.death)
+                    log.critical("the engine is not served: %s", self.failure_reason)
                     return
                 if reason := self._after_crash(process):
                     log.critical("the engine died (%s); %s", cause, reason)
@@ -187,7 +187,7 @@ class EngineClient(EngineHandle):
                 self.counters.restarts += 1
                 process = None
         except UnkillableEngineError as error:
-            self.death = "its engine hangs and cannot be killed"
+            self.failure_reason = "its engine hangs and cannot be killed"
             log.critical("the engine cannot be killed and is given up: %s", error)
         finally:
             self._end()

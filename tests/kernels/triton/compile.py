@@ -79,7 +79,7 @@ def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) 
 def codes(kernels: KernelSequence, buffers: Buffers) -> None:
     """Launches what a step does with codes, and without. Images that are drawn must have the same bits beside decoded
     ones, so the layouts that decide the order of sums must be the same; and nothing may change the one product of the
-    law that is no whole number."""
+    quantised CDF that is no whole number."""
     slots, size = SlotPool.empty(kernels.config, 2, deferred=DEFERRED), kernels.config.step_bytes
     began = len(launched)
     kernels.sample(slots, buffers)

@@ -77,7 +77,7 @@ def test_the_engine_paints_an_image_from_check_to_check(case: Case) -> None:
 def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
     plain: Case, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     generator = plain.generator(2 * PARTICLES, 1, kind)
     engine = Engine(generator)
     engine.accept(GenerateRequest(**{**vars(plain.request), "stream": True, "provisional": True}))

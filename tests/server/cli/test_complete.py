@@ -68,9 +68,9 @@ def test_the_backend_that_is_asked_for_paints_and_json_reports_the_images(
     tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
 ) -> None:
     result = json.loads(done(*complete, picture, "--keep-rows", 4, "--backend", "eager", "--json"))
-    law = paint(grey, 3, seed=4, known=IMAGE.reshape(-1), mask=np.arange(35) < 20, backend="eager")
+    expected = paint(grey, 3, seed=4, known=IMAGE.reshape(-1), mask=np.arange(35) < 20, backend="eager")
     assert (result["out"], result["n"], result["seed"]) == (str(tmp_path / "completions.npy"), 3, 4)
-    assert result["bits_per_dim"] == law.bits_per_dim.tolist()
+    assert result["bits_per_dim"] == expected.bits_per_dim.tolist()
     assert (result["particles"], result["effective_particles"]) == (1, [1.0] * 3)
     assert "class" not in result
 
@@ -80,14 +80,14 @@ def test_evidence_and_effective_particles_are_reported(
 ) -> None:
     (tmp_path / "mask.png").write_bytes(encode(HOLE))
     masked = (*complete, picture, "--mask", tmp_path / "mask.png", "--particles", 8)
-    law = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=8)
-    assert law.evidence_bits is not None
-    assert law.effective_particles is not None
+    expected = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=8)
+    assert expected.evidence_bits is not None
+    assert expected.effective_particles is not None
     result = json.loads(done(*masked, "--json"))
     assert result["particles"] == 8
-    assert result["evidence_bits"] == law.evidence_bits.tolist()
-    assert result["effective_particles"] == law.effective_particles.tolist()
-    evidence, least = law.evidence_bits.mean(), law.effective_particles.min()
+    assert result["evidence_bits"] == expected.evidence_bits.tolist()
+    assert result["effective_particles"] == expected.effective_particles.tolist()
+    evidence, least = expected.evidence_bits.mean(), expected.effective_particles.min()
     words = f", {evidence:.2f} bits for the known pixels, at least {least:.1f} of 8 particles effective\n"
     assert done(*masked).endswith(words)
 
@@ -99,13 +99,13 @@ def test_completions_of_a_class_are_those_of_python(tmp_path: Path, picture: Pat
     masked = ("complete", picture, "--mask", tmp_path / "mask.png", "--model", directory, "--class", "Star")
     result = json.loads(done(*masked, "-n", 2, "--seed", 4, "--out", out, *options, "--json"))
     how = {str(options[0]).strip("-"): options[1]}
-    law = load(directory, device="cpu").complete(IMAGE, mask=HOLE == 255, n=2, class_name="star", seed=4, **how)
-    np.testing.assert_array_equal(np.load(out), law.array)
+    expected = load(directory, device="cpu").complete(IMAGE, mask=HOLE == 255, n=2, class_name="star", seed=4, **how)
+    np.testing.assert_array_equal(np.load(out), expected.array)
     assert result["class"] == "star"
     assert (result["guidance"], result["particles"]) == (how.get("guidance", 1), how.get("particles", 1))
     for name in ("bits_per_dim", "evidence_bits", "effective_particles"):
-        assert result[name] == getattr(law, name).tolist()
+        assert result[name] == getattr(expected, name).tolist()
     if "particles" in how:
-        words = f", {law.evidence_bits.mean():.2f} bits for the known pixels"
-        words += f", at least {law.effective_particles.min():.1f} of 4 particles effective\n"
+        words = f", {expected.evidence_bits.mean():.2f} bits for the known pixels"
+        words += f", at least {expected.effective_particles.min():.1f} of 4 particles effective\n"
         assert done(*masked, "-n", 2, "--seed", 4, "--out", out, *options).endswith(words)

@@ -63,8 +63,8 @@ def test_a_film_is_that_of_python(
     assert data == (tmp_path / "python.gif").read_bytes()
     frames, durations = film_frames(data)
     padded = np.concatenate((images, np.zeros((1, 7, 5), np.uint8)))
-    law = np.block([[*padded[:3]], [*padded[3:]]]).repeat(2, axis=0).repeat(2, axis=1)
-    np.testing.assert_array_equal(frames[-1, ..., 0], np.where(law == 254, 255, law))  # a GIF has 255 colours
+    expected = np.block([[*padded[:3]], [*padded[3:]]]).repeat(2, axis=0).repeat(2, axis=1)
+    np.testing.assert_array_equal(frames[-1, ..., 0], np.where(expected == 254, 255, expected))  # a GIF has 255 colours
     assert durations == [1500, 1500, 2000]
     done(*sample, tmp_path / "cli.webp", "--film")
     assert len(film_frames((tmp_path / "cli.webp").read_bytes())[0]) == 32
@@ -82,9 +82,9 @@ def test_options_are_applied_and_json_reports_the_images(
 ) -> None:
     given = [part for name, value in options.items() for part in (f"--{name}", value)]
     result = json.loads(done(*sample, tmp_path / "digits.npy", *given, "--json"))
-    law = paint(grey, 5, seed=3, **options)
-    np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), law.images)
-    bits = law.bits_per_dim.tolist()
+    expected = paint(grey, 5, seed=3, **options)
+    np.testing.assert_array_equal(np.load(tmp_path / "digits.npy").reshape(5, 35), expected.images)
+    bits = expected.bits_per_dim.tolist()
     used = {"temperature": options.get("temperature", 1), "guidance": 1}
     assert result == {"out": str(tmp_path / "digits.npy"), "n": 5, "seed": 3, "bits_per_dim": bits, **used}
 
@@ -107,22 +107,22 @@ def test_images_of_a_class_are_those_of_python(
 ) -> None:
     out = tmp_path / "images.npy"
     result = json.loads(done("sample", "--model", guided, "-n", 9, "--seed", 3, "--out", out, *options, "--json"))
-    law = load(guided, device="cpu").sample(9, seed=3, **how)
-    np.testing.assert_array_equal(np.load(out), law.array)
-    assert (result["classes"], result["bits_per_dim"]) == ([*law.classes], law.bits_per_dim.tolist())
-    assert (len({*law.classes}), result["guidance"]) == (classes, how.get("guidance", 1))
+    expected = load(guided, device="cpu").sample(9, seed=3, **how)
+    np.testing.assert_array_equal(np.load(out), expected.array)
+    assert (result["classes"], result["bits_per_dim"]) == ([*expected.classes], expected.bits_per_dim.tolist())
+    assert (len({*expected.classes}), result["guidance"]) == (classes, how.get("guidance", 1))
 
 
 def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path, guided: Path) -> None:
     command = ("sample", "--model", guided, "--each-class", "-n", 2, "--seed", 3, "--json")
     result = json.loads(done(*command, "--out", tmp_path / "all.npy"))
     model = load(guided, device="cpu")
-    law = np.stack([model.sample(2, class_name=name, seed=3).array for name in model.class_names])
-    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), law.reshape(6, 7, 5))
+    expected = np.stack([model.sample(2, class_name=name, seed=3).array for name in model.class_names])
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), expected.reshape(6, 7, 5))
     assert result["classes"] == ["circle", "circle", "square", "square", "star", "star"]
     assert result["n"] == 6
     done(*command, "--out", tmp_path / "all.png")
     sheet = np.asarray(Image.open(tmp_path / "all.png").convert("L"))
-    np.testing.assert_array_equal(sheet, np.block([[*row] for row in law]))  # too low for names
+    np.testing.assert_array_equal(sheet, np.block([[*row] for row in expected]))  # too low for names
     done("sample", "--model", guided, "--each-class", "--out", tmp_path / "all.npy")
     assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)  # ten of each, where no number is given

@@ -56,16 +56,16 @@ def test_the_known_pixels_of_a_picture_are_scored_with_their_standard_error(
     command = ("score", "--model", grey_directory, tmp_path / "0.png", option, value, "--seed", 5)
     found = json.loads(done(*command, "--particles", 4, "--repeats", 3, "--json"))
     known = {"mask": mask == 255} if option == "--mask" else {"keep_rows": 3}
-    law = load(grey_directory, device="cpu").score_known(image, **known, particles=4, repeats=3, seed=5)
+    scored = load(grey_directory, device="cpu").score_known(image, **known, particles=4, repeats=3, seed=5)
     (row,) = found["data"]
     assert found["seed"] == 5
     assert row == {
         "picture": str(tmp_path / "0.png"),
-        "bits_per_dim": law.bits_per_dim,
-        "standard_error": law.standard_error_per_dim,
+        "bits_per_dim": scored.bits_per_dim,
+        "standard_error": scored.standard_error_per_dim,
         "known_bytes": 29 if option == "--mask" else 15,
         "particles": 4 if option == "--mask" else 1,
     }
     assert (row["standard_error"] > 0) == (option == "--mask")
     line = done(*command, "--particles", 4, "--repeats", 3)
-    assert line == f"{law.bits_per_dim:.4f} +/- {law.standard_error_per_dim:.4f}  {tmp_path / '0.png'}\n"
+    assert line == f"{scored.bits_per_dim:.4f} +/- {scored.standard_error_per_dim:.4f}  {tmp_path / '0.png'}\n"

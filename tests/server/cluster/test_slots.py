@@ -60,9 +60,9 @@ def test_images_are_those_of_one_machine_and_room_and_shards_are_counted_in_slot
             return job, [len(command.indices) for command, _ in handle.sent]
 
     job, found = asyncio.run(run())
-    law = paint_request(load_model(directory, "cpu"), GenerateRequest(0, n, 7, label=3, **MASKED, **fields))
-    np.testing.assert_array_equal(job.task.images, law.images)
-    np.testing.assert_array_equal(job.task.evidence_bits, law.evidence_bits)
+    expected = paint_request(load_model(directory, "cpu"), GenerateRequest(0, n, 7, label=3, **MASKED, **fields))
+    np.testing.assert_array_equal(job.task.images, expected.images)
+    np.testing.assert_array_equal(job.task.evidence_bits, expected.evidence_bits)
     assert found == shards
 
 
@@ -80,9 +80,9 @@ def test_a_folder_has_the_guided_images_of_one_machine(directory: Path, tmp_path
 
     folder, task = asyncio.run(run())
     assert (folder.images_left, len([*task.work()])) == (0, 3)
-    law = paint_request(load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5))
+    expected = paint_request(load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5))
     for index in missing:
-        np.testing.assert_array_equal(Image.open(tmp_path / f"{index:02}.png"), law.images[index].reshape(7, 5))
+        np.testing.assert_array_equal(Image.open(tmp_path / f"{index:02}.png"), expected.images[index].reshape(7, 5))
 
 
 def test_a_folder_that_replicas_of_one_slot_cannot_guide_is_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_images_of_which_a_step_takes_longer_than_a_tick_take_turns(
     engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.TICK_SECONDS", 1e-12)
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.LEAST_IMAGES", 2)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MIN_IMAGES", 2)
     engine.time_shares.overdraft = 1e9
     mask = np.arange(35) > 20
     engine.accept(GenerateRequest(0, 2, seed=11, client="many"))
@@ -49,7 +49,7 @@ def test_images_of_which_a_step_takes_longer_than_a_tick_take_turns(
 
 def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 1e9)
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
     streamed: dict[int, list[bytes]] = {index: [] for index in range(8)}
     for event in events:
@@ -65,7 +65,7 @@ def test_a_request_of_many_images_gets_frames_less_often_and_does_not_slow_other
 ) -> None:
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 1e-9)
     monkeypatch.setattr("scanline.model.sampling.streams.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     many, late = GenerateRequest(0, 3, seed=3, stream=True), GenerateRequest(1, 1, seed=3, stream=True)
     engine.accept(many)
     events = engine.tick()

@@ -35,7 +35,7 @@ def engine() -> Iterator[Engine]:
 
 
 def test_streams_get_whole_pixels(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 3)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 3)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
     frames = [frame for event in events if isinstance(event, Pixels) for frame in event.painted]
@@ -56,7 +56,7 @@ def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(engi
 
 
 def test_snapshots_are_the_state_after_whole_pixels(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 3, seed=2, snapshot=(1, 0)))
     found = [event for event in events if isinstance(event, StateSnapshot)]
     assert len(found) >= 5

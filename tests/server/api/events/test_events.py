@@ -54,10 +54,10 @@ def test_partial_completions_are_evenly_spaced_over_the_hidden_pixels_and_have_a
     for painted_ones in ([3], [1, 3, 4]):
         events = post_for_events(client, EDITS, **EDIT, partial_images=len(painted_ones), particles=1)
         assert {event["type"] for event in events} == {"image_edit.partial_image", "image_edit.completed"}
-        law = images(events).reshape(6, 1, 35).repeat(len(painted_ones), axis=1)
+        expected = images(events).reshape(6, 1, 35).repeat(len(painted_ones), axis=1)
         for number, count in enumerate(painted_ones):
-            law[:, number, hidden[count:]] = UNPAINTED
-        np.testing.assert_array_equal(images(events, "partial_image").reshape(law.shape), law)
+            expected[:, number, hidden[count:]] = UNPAINTED
+        np.testing.assert_array_equal(images(events, "partial_image").reshape(expected.shape), expected)
     one_hidden = HOLE | (np.arange(35).reshape(7, 5) != hidden[0]).astype(np.uint8) * 255
     events = post_for_events(client, EDITS, **{**EDIT, "mask": text(encode(one_hidden))}, partial_images=3)
     assert {event["type"] for event in events} == {"image_edit.completed"}

@@ -49,20 +49,20 @@ def test_a_class_or_a_prompt_is_that_of_the_library_on_every_route(
 def test_images_of_any_class_say_which_was_drawn(
     shapes_server: Server, shapes_client: httpx.Client, shapes_model: Model
 ) -> None:
-    law = shapes_model.sample(9, class_name="any", seed=7)
-    assert len({*law.classes}) == 3
+    expected = shapes_model.sample(9, class_name="any", seed=7)
+    assert len({*expected.classes}) == 3
     fields = {"n": 9, "seed": 7, "class": "any"}
     answer = post(shapes_client, GENERATIONS, **fields)
-    np.testing.assert_array_equal(painted(answer), law.array)
-    assert tuple(one["class"] for one in answer["data"]) == law.classes
+    np.testing.assert_array_equal(painted(answer), expected.array)
+    assert tuple(one["class"] for one in answer["data"]) == expected.classes
     events = post_for_events(shapes_client, GENERATIONS, **fields)
-    np.testing.assert_array_equal(images(events), law.array)
+    np.testing.assert_array_equal(images(events), expected.array)
     with connected(shapes_server.url) as websocket:
         job = websocket.paint(type="generate", **fields)
-    np.testing.assert_array_equal(job.images(), law.array.reshape(9, 35))
+    np.testing.assert_array_equal(job.images(), expected.array.reshape(9, 35))
     ended = [one for one in job.messages if one["type"] == "image"]
     for said in (events, ended):
-        assert {one["index"]: one["class"] for one in said} == dict(enumerate(law.classes))
+        assert {one["index"]: one["class"] for one in said} == dict(enumerate(expected.classes))
 
 
 def test_a_class_that_is_not_known_is_refused(shapes_server: Server, shapes_client: httpx.Client) -> None:

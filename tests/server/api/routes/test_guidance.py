@@ -68,33 +68,33 @@ def test_guided_images_are_those_of_the_library_on_every_route(
     server: Server, client: httpx.Client, model: Model
 ) -> None:
     fields = {**STAR, "guidance": 2.5, "n": 3}
-    law = model.sample(3, class_name="star", seed=7, guidance=2.5, temperature=0.8)
-    assert (law.array != model.sample(3, class_name="star", seed=7, guidance=1, temperature=0.8).array).any()
+    expected = model.sample(3, class_name="star", seed=7, guidance=2.5, temperature=0.8)
+    assert (expected.array != model.sample(3, class_name="star", seed=7, guidance=1, temperature=0.8).array).any()
     answer = post(client, GENERATIONS, **fields)
-    np.testing.assert_array_equal(painted(answer), law.array)
-    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(law.bits_per_dim.tolist(), rel=1e-6)
-    np.testing.assert_array_equal(images(post_for_events(client, GENERATIONS, **fields)), law.array)
+    np.testing.assert_array_equal(painted(answer), expected.array)
+    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(expected.bits_per_dim.tolist(), rel=1e-6)
+    np.testing.assert_array_equal(images(post_for_events(client, GENERATIONS, **fields)), expected.array)
     with connected(server.url) as websocket:
         job = websocket.paint(type="generate", **fields)
-        np.testing.assert_array_equal(job.images(), law.array.reshape(3, 35))
+        np.testing.assert_array_equal(job.images(), expected.array.reshape(3, 35))
         edits = websocket.paint(type="complete", **fields, **MASKED).images()
-    law = model.complete(
+    expected = model.complete(
         IMAGE, mask=HOLE == 255, n=3, class_name="star", seed=7, guidance=2.5, temperature=0.8, particles=1
     )
-    np.testing.assert_array_equal(edits, law.array.reshape(3, 35))
+    np.testing.assert_array_equal(edits, expected.array.reshape(3, 35))
     for more in ({}, {"particles": 1}):
-        np.testing.assert_array_equal(painted(post(client, EDITS, **fields, **MASKED, **more)), law.array)
+        np.testing.assert_array_equal(painted(post(client, EDITS, **fields, **MASKED, **more)), expected.array)
     form = client.post(EDITS, files=FILES, data={name: str(value) for name, value in fields.items()})
-    np.testing.assert_array_equal(painted(form.json()), law.array)
+    np.testing.assert_array_equal(painted(form.json()), expected.array)
 
 
 def test_a_noisy_picture_is_classified_to_within_a_tolerance(client: httpx.Client, model: Model) -> None:
     """Like guidance, it takes logits of all values."""
     picture = {"image": text(encode(NOISY))}
     (one,) = post(client, CLASSIFICATIONS, **picture)["data"]
-    law, exact = (model.classify(image).bits[0] / 35 for image in (NOISY, CLEAN))
-    assert list(one["bits_per_dim"].values()) == pytest.approx(law.tolist(), rel=1e-6)
-    assert (law < exact / 2).all()
+    expected, exact = (model.classify(image).bits[0] / 35 for image in (NOISY, CLEAN))
+    assert list(one["bits_per_dim"].values()) == pytest.approx(expected.tolist(), rel=1e-6)
+    assert (expected < exact / 2).all()
     (one,) = post(client, LIKELIHOODS, **picture, clean="auto", **{"class": "circle"})["data"]
     assert one["bits_per_dim"] == pytest.approx(exact[0], rel=1e-6)
 

@@ -33,8 +33,8 @@ def test_completions_are_those_of_the_library_on_every_route(
     answer = post(shapes_client, EDITS, **MASKED, **body)
     expected = shapes_model.complete(IMAGE, mask=HOLE == 255, n=3, seed=4, temperature=0.9, **fields)
     np.testing.assert_array_equal(painted(answer), expected.array)
-    law = zip(expected.bits_per_dim, expected.evidence_bits, expected.effective_particles, strict=True)
-    np.testing.assert_allclose(measures(answer["data"]), list(law), rtol=1e-6)
+    figures = zip(expected.bits_per_dim, expected.evidence_bits, expected.effective_particles, strict=True)
+    np.testing.assert_allclose(measures(answer["data"]), list(figures), rtol=1e-6)
     events = post_for_events(shapes_client, EDITS, **MASKED, **body)
     np.testing.assert_array_equal(images(events), expected.array)
     with connected(shapes_server.url) as websocket:

@@ -9,7 +9,7 @@ import logistics from "../../../../kernels/pixel_logistics/reference.py?raw";
 import step from "../../../../kernels/step/reference.py?raw";
 import { make } from "../elements";
 
-interface Law {
+interface Equation {
   number: string; // of the equation
   math: string[];
   file: string;
@@ -32,7 +32,7 @@ const [query, key, value] = [phi(at("Q")), phi(at("K", "j")), at("V", "j")];
 const output = `<msubsup>${mi("V")}${mi("i")}${mo("′")}</msubsup>${mo("=")}`;
 const read = transposed(phi(through("Q")));
 
-const LAWS: Record<string, Law> = {
+const EQUATIONS: Record<string, Equation> = {
   "4": {
     number: "4",
     math: [output + fraction(sum("j") + transposed(query) + key + value, sum("j") + transposed(query) + key)],
@@ -85,7 +85,7 @@ const LAWS: Record<string, Law> = {
   },
 };
 
-const DRAW: Record<string, Law> = {
+const DRAW: Record<string, Equation> = {
   categorical: {
     number: "",
     math: [],
@@ -112,17 +112,17 @@ export function lines(source: string, from: string, to = from): string {
   return found.map((line) => line.slice(indent)).join("\n");
 }
 
-/** Fills the places of the laws in the page. */
-export function showLaws(predicts: string): void {
-  for (const place of document.querySelectorAll<HTMLElement>(".law")) {
-    const name = place.dataset.law!;
-    const law = name === "draw" ? DRAW[predicts === "categorical" ? "categorical" : "logistics"]! : LAWS[name]!;
+/** Fills the places of the equations in the page. */
+export function showEquations(predicts: string): void {
+  for (const place of document.querySelectorAll<HTMLElement>(".equation")) {
+    const name = place.dataset.equation!;
+    const equation = name === "draw" ? DRAW[predicts === "categorical" ? "categorical" : "logistics"]! : EQUATIONS[name]!;
     const equations = make("div", { className: "equations" });
-    equations.innerHTML = law.math.map((math) => `<math display="block">${row(math)}</math>`).join("");
-    if (law.number) equations.append(make("span", {}, `(${law.number})`));
-    const code = make("pre", { tabIndex: 0 }, make("code", {}, law.code));
+    equations.innerHTML = equation.math.map((math) => `<math display="block">${row(math)}</math>`).join("");
+    if (equation.number) equations.append(make("span", {}, `(${equation.number})`));
+    const code = make("pre", { tabIndex: 0 }, make("code", {}, equation.code));
     code.setAttribute("role", "group");
-    code.setAttribute("aria-label", `Lines of ${law.file}`);
-    place.replaceChildren(...(law.math.length ? [equations] : []), make("div", {}, make("small", {}, law.file), code));
+    code.setAttribute("aria-label", `Lines of ${equation.file}`);
+    place.replaceChildren(...(equation.math.length ? [equations] : []), make("div", {}, make("small", {}, equation.file), code));
   }
 }

@@ -1,10 +1,10 @@
-"""Turns of requests: round robin over clients, then over each client's requests. Knows neither images nor slots."""
+"""Round robin over clients, and over the requests of each. Knows neither images nor slots."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
 
 
-class Turns:
+class RoundRobin:
     """Requests that wait, in the order of their turns.
 
     Every client has one turn in a round, however many requests it has, and gives it to the request of its own that has

@@ -1,6 +1,6 @@
-// The law of codes, as in kernels/codec/reference.py: a byte's distribution as whole numbers, from the parameters that a
-// step computes. Numbers are whole and below 2^53, so that float64 holds them; Math.floor of a quotient is their shift.
-// The intervals of the 256 values of a byte divide TOTAL. Bits have the unit 1 / BIT; bytes 2^-12.
+// The quantised CDF of codes, as in kernels/codec/reference.py: a byte's distribution as whole numbers, from the parameters
+// that a step computes. Numbers are whole and below 2^53, so that float64 holds them; Math.floor of a quotient is their
+// shift. The intervals of the 256 values of a byte divide TOTAL. Bits have the unit 1 / BIT; bytes 2^-12.
 
 import { stepBytes, type OnnxConfig } from "../onnx_config";
 import { TOTAL, type Interval } from "./coder";
@@ -9,13 +9,13 @@ import { BIT, EXP2, LOG2, ONE, SIGMOID, SIGMOID_BITS, SURE } from "./tables";
 const BITS_OF_E = 94548; // log2(e) BIT
 const CENTRE = 522240; // 127.5 bytes; also what a mean's unit is
 const BYTE = 2 ** 12;
-const MOST = 2 ** 26; // of what a parameter becomes
+const MAX_VALUE = 2 ** 26; // of what a parameter becomes
 const FARTHEST = 2 ** 23; // of a mean
-const MOST_FACTOR = 2 ** 20;
+const MAX_FACTOR = 2 ** 20;
 // The inverse of a scale is bits by byte, in units of 2^-20: log2(e) / 127.5 / scale.
 const RATE = 12441254689; // log2(e) / 127.5 in units of 2^-40
-const [FLOOR, FASTEST] = [661836, 13011448]; // -ln of the least scale in bits, and its inverse: "exp"
-const LEAST_SCALE = 105; // 0.0001 in units of 2^-20: "elu"
+const [FLOOR, MAX_RATE] = [661836, 13011448]; // -ln of the least scale in bits, and its inverse: "exp"
+const MIN_SCALE = 105; // 0.0001 in units of 2^-20: "elu"
 
 /** Where the interval of a byte's value begins, for values from 0 to 256. */
 export type Starts = (value: number) => number;
@@ -81,7 +81,7 @@ function goThroughPixel(
       let mean = meanOf(i, channel);
       bytes.forEach((byte, earlier) => {
         const number = firstFactor + i * factors + (channel * (channel - 1)) / 2 + earlier;
-        const factor = clamp(whole(parameters[number]!, BYTE), MOST_FACTOR);
+        const factor = clamp(whole(parameters[number]!, BYTE), MAX_FACTOR);
         mean += Math.floor((factor * (byte * BYTE - meanOf(i, earlier))) / 2 ** 12);
       });
       return new Logistic(clamp(mean, FARTHEST), rateOf(scale, parameters[scales + i * channels + channel]!));
@@ -136,16 +136,16 @@ function belowLargest(logits: Float32Array): number[] {
 /** The inverse of a logistic's scale, which is given by a parameter. */
 function rateOf(scale: OnnxConfig["scale"], raw: number): number {
   const bits = whole(raw, BITS_OF_E);
-  if (scale === "exp") return Math.floor((Math.floor(exp2(Math.max(bits + FLOOR, 0)) / 64) * FASTEST) / 2 ** 24);
+  if (scale === "exp") return Math.floor((Math.floor(exp2(Math.max(bits + FLOOR, 0)) / 64) * MAX_RATE) / 2 ** 24);
   const linear = Math.max(whole(raw, 2 ** 20), 0);
-  return Math.floor(RATE / (Math.floor(exp2(Math.max(-bits, 0)) / 1024) + linear + LEAST_SCALE));
+  return Math.floor(RATE / (Math.floor(exp2(Math.max(-bits, 0)) / 1024) + linear + MIN_SCALE));
 }
 
-/** A float32 parameter times a factor as a whole number, rounded towards 0, from -MOST, which is also what is not a
- * number, to MOST. */
+/** A float32 parameter times a factor as a whole number, rounded towards 0, from -MAX_VALUE, which is also what is not a
+ * number, to MAX_VALUE. */
 function whole(parameter: number, factor: number): number {
   const product = Math.fround(parameter * factor);
-  return product > -MOST ? Math.trunc(Math.min(product, MOST)) : -MOST;
+  return product > -MAX_VALUE ? Math.trunc(Math.min(product, MAX_VALUE)) : -MAX_VALUE;
 }
 
 const clamp = (number: number, most: number): number => Math.min(Math.max(number, -most), most);

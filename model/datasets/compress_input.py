@@ -30,7 +30,7 @@ BROKEN = "it is a broken picture"
 
 
 @dataclass(frozen=True)
-class Given:
+class CompressInput:
     """Images in the order of their names or of their file."""
 
     images: np.ndarray  # [n, N] uint8
@@ -43,14 +43,14 @@ class Given:
         return all(refused.reason != BROKEN for refused in self.refused)
 
 
-def open_given(paths: Sequence[Path], config: ModelConfig, *, split: str = "test", classes: bool = False) -> Given:
+def open_compress_input(paths: Sequence[Path], config: ModelConfig, split: str, classes: bool) -> CompressInput:
     """Return the images at `paths`; DataError or InvalidInput with one sentence where they are not of the model's
     size, or would change. split: of MNIST or CIFAR-10. classes: with the names of their classes."""
     path = paths[0]
     if len(paths) > 1 or path == STREAM or (path.suffix.lower() != ".npy" and path.is_file() and not _is_idx(path)):
         if classes:
             raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
-        return Given(np.stack([_pixels(read_input(each), config, str(each)) for each in paths]))
+        return CompressInput(np.stack([_pixels(read_input(each), config, str(each)) for each in paths]))
     name = next((name for name in datasets.DATASETS if path.is_dir() and datasets.is_in(name, path)), None)
     if name is not None:
         return _published(name, path, config, split, classes)
@@ -59,19 +59,19 @@ def open_given(paths: Sequence[Path], config: ModelConfig, *, split: str = "test
     if classes:
         raise DataError(f"{path} has no classes; MNIST, CIFAR-10 and a folder of subfolders have")
     images = mapped_array(path) if path.suffix.lower() == ".npy" else mnist.images(path, _unpacked(path))
-    return Given(_of_model(images, path, config))
+    return CompressInput(_of_model(images, path, config))
 
 
-def _published(name: str, path: Path, config: ModelConfig, split: str, classes: bool) -> Given:
+def _published(name: str, path: Path, config: ModelConfig, split: str, classes: bool) -> CompressInput:
     images = datasets.load(name, path, split)
     given = _of_model(images.reshape(-1, *datasets.SHAPES[name]), path, config)
     if not classes:
-        return Given(given)
+        return CompressInput(given)
     labels = datasets.labels(name, path, split, images)
-    return Given(given, tuple(datasets.CLASSES[name][label] for label in labels))
+    return CompressInput(given, tuple(datasets.CLASSES[name][label] for label in labels))
 
 
-def _folder(path: Path, config: ModelConfig, classes: bool) -> Given:
+def _folder(path: Path, config: ModelConfig, classes: bool) -> CompressInput:
     refused: list[Refused] = []
     images: list[np.ndarray] = []
     names: list[str] = []
@@ -95,7 +95,7 @@ def _folder(path: Path, config: ModelConfig, classes: bool) -> Given:
         names.append(relative.parts[0])
     if not images:
         raise DataError(f"{path} holds no picture that can be read")
-    return Given(np.stack(images), tuple(names) if classes else (), tuple(refused))
+    return CompressInput(np.stack(images), tuple(names) if classes else (), tuple(refused))
 
 
 def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
