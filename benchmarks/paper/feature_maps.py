@@ -94,7 +94,7 @@ def section(results: Results) -> str:
     copies = {name: point for name in MAPS if (point := results.get(f"copy/{name}"))}
     images = {name: point for name in MAPS if (point := results.get(f"mnist/{name}"))}
     if not copies:
-        return "Not run yet.\n"
+        return "Not run.\n"
     rows = []
     for name in MAPS:
         copied, image = copies.get(name), images.get(name)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.paper import __main__ as command
-from benchmarks.paper import blog, page, scaling, tables
+from benchmarks.paper import feature_maps, page, scaling, tables
 from benchmarks.paper.results import Results
 
-PARTS = {"tables": tables, "scaling": scaling, "blog": blog}
+PARTS = {"tables": tables, "scaling": scaling, "feature-maps": feature_maps}
 
 
 def painted(image_seconds: float) -> dict[str, object]:
