@@ -43,10 +43,6 @@ def imports(path: Path) -> list[str]:
     return found
 
 
-def top_of(name: str) -> str:
-    return name.removeprefix("scanline.").partition(".")[0]
-
-
 def files_importing(floor: str, packages: set[str]) -> list[str]:
     files = sorted((ROOT / floor).rglob("*.py"))
     assert files
