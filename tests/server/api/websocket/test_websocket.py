@@ -5,16 +5,13 @@ import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-import httpx
-import numpy as np
 import pytest
 
 from scanline.server.api import rate_limit
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.engine.local.engine_client import EngineClient
-from tests.support.pictures import encode, noise, painted, text
+from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_error
-from tests.support.server.json_requests import EDITS, GENERATIONS, MASKED, post
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LONG
 from tests.support.server.websocket_client import WebsocketClient, connected
@@ -28,26 +25,10 @@ def test_a_job_begins_with_its_description_and_ends_with_done(websocket: Websock
     assert (job.order[0], job.order[-1]) == ("started", "done")
 
 
-def test_frames_concatenate_to_the_images_of_a_post_request_each_before_its_message(
-    websocket: WebsocketClient, client: httpx.Client
-) -> None:
+def test_all_frames_of_an_image_come_before_its_message(websocket: WebsocketClient) -> None:
     job = websocket.paint(type="generate", n=70, seed=7, temperature=0.8)
-    posted = post(client, GENERATIONS, n=70, seed=7, temperature=0.8)
-    np.testing.assert_array_equal(job.images(), painted(posted).reshape(70, 35))
-    ends = [each for each in job.messages if each["type"] == "image"]
-    assert len(ends) == 70
-    assert {each["index"]: each["bits_per_dim"] for each in ends} == {
-        each["index"]: each["bits_per_dim"] for each in posted["data"]
-    }
     last = {what: place for place, what in enumerate(job.order)}
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
-
-
-def test_completions_are_those_of_a_post_request(websocket: WebsocketClient, client: httpx.Client) -> None:
-    fields = {"image": [MASKED["image"], text(encode(noise(7, 5, seed=1)))], "n": 2, "seed": 7}
-    for known in ({"mask": MASKED["mask"]}, {"keep_rows": 4}):
-        streamed = websocket.paint(type="complete", **fields, **known).images()
-        np.testing.assert_array_equal(streamed, painted(post(client, EDITS, **fields, **known)).reshape(4, 35))
 
 
 def test_default_ids_are_unused_ones_of_the_connection(websocket: WebsocketClient, server: Server) -> None:
