@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.particles import Groups
+from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
@@ -13,7 +15,6 @@ from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRe
 from scanline.model.sampling.particles import agreed, checks
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
-from tests.support.engine.painted_alone import by_particles
 from tests.support.engine.queued_generator import QueuedGenerator
 
 GREY = small_models.config(height=4, width=4)
@@ -70,6 +71,25 @@ MASKS = {
     "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
     "every third": lambda n: np.arange(n) % 3 == 1,
 }
+
+
+def by_particles(generator: Generator, paint: GenerateRequest, index: int) -> Fetched:
+    """An image of a request whose particles are painted from check to check in the first slots of a generator."""
+    slots = np.arange(paint.particles_of(index))
+    specs = [paint.image(index, particle) for particle in slots.tolist()]
+    prefix = generator.prefill(specs[0]) if specs[0].prefix else None
+    generator.place_many(slots.tolist(), specs, [prefix] * len(slots))
+    position = prefix.position if prefix else generator.config.first
+    assert specs[0].mask is not None
+    for check in (*checks(specs[0].mask, generator.config), generator.config.bytes):
+        generator.start(slots, (check - position) // generator.config.step_bytes).wait()
+        position = check
+        group = Groups(slots[None], np.array([check]))
+        if check < generator.config.bytes:
+            generator.resample(group)
+        else:
+            generator.choose(group)
+    return generator.fetch([0]).wait()
 
 
 class Case:
