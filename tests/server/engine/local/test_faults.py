@@ -5,11 +5,9 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
 from scanline.server.engine.job import EngineFailedError
@@ -18,18 +16,12 @@ from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.settings import Settings
 from tests.support.engine.engines import CRASHING_SEED, ENDLESS, FaultyOptions, RecordingClient, with_deadline
-from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.in_process_server import serve_in_process
-from tests.support.server.json_requests import GENERATIONS, post
+from tests.support.server.json_requests import GENERATIONS
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import serve
-from tests.support.server.sse_reader import images, named, post_for_events
-from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
-
-IMAGES = 150  # of each client: all are in work when the engine is killed
-FIELDS = {"n": IMAGES, "seed": 11}
 
 
 @pytest.fixture(scope="module")
@@ -44,42 +36,6 @@ def faulty_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
 def client(faulty_server: tuple[str, EngineClient]) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=faulty_server[0], timeout=PATIENCE) as client:
         yield client
-
-
-def not_ready(client: httpx.Client) -> httpx.Response | None:
-    response = client.get("/readyz")
-    return response if response.status_code == 503 else None
-
-
-def test_clients_of_every_kind_receive_the_same_bytes_and_bits_each_once_although_the_engine_is_killed(
-    faulty_server: tuple[str, EngineClient], client: httpx.Client
-) -> None:
-    """When the websocket has received the first bytes."""
-    url, engine = faulty_server
-    with connected(url) as websocket, ThreadPoolExecutor() as threads:
-        posting = threads.submit(post, client, GENERATIONS, **FIELDS)
-        streaming = threads.submit(post_for_events, client, GENERATIONS, partial_images=3, **FIELDS)
-        websocket.send(type="generate", **FIELDS)
-        while not websocket.receive().frames:
-            pass
-        assert engine.process is not None
-        os.kill(engine.process.process.pid, signal.SIGKILL)
-        while_it_starts = wait_for(lambda: not_ready(client), "a server whose engine starts")
-        assert while_it_starts.json()["error"]["code"] == "not_ready"
-        job, posted, events = websocket.receive_until_finished(1)[0], posting.result(), streaming.result()
-    metrics = Metrics(client)
-    assert metrics.of("engine_restarts_total", model_name="grey") == 1
-    assert metrics.of("engine_heartbeat_age_seconds", model_name="grey") < PATIENCE
-    undisturbed = post(client, GENERATIONS, **FIELDS)
-    assert posted["data"] == undisturbed["data"]
-    np.testing.assert_array_equal(images(events), painted(undisturbed))
-    np.testing.assert_array_equal(job.images(), painted(undisturbed).reshape(IMAGES, 35))
-    ends = [message for message in job.messages if message["type"] == "image"]
-    bits = {one["index"]: one["bits_per_dim"] for one in undisturbed["data"]}
-    for received in (named(events, "completed"), ends):
-        assert len(received) == IMAGES
-        assert {one["index"]: one["bits_per_dim"] for one in received} == bits
-    assert job.order[-1] == "done"
 
 
 def test_a_request_that_crashes_the_engine_must_not_be_retried(client: httpx.Client) -> None:
