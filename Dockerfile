@@ -1,8 +1,5 @@
-# Three images: the server on CPUs, on NVIDIA GPUs, and a node of a Ray cluster. EXTRAS: those of pyproject.toml,
-# separated by commas.
-#   docker build -t scanline:0.2.0 .
-#   docker build -t scanline:0.2.0-cuda --build-arg DEVICE=cuda .       (for H100 and H200; see CAPABILITY below)
-#   docker build -t scanline:0.2.0-cluster --build-arg EXTRAS=cluster .
+# Three images: the server on CPUs, on NVIDIA GPUs, and a node of a Ray cluster; docs/deploy.md has the commands. EXTRAS:
+# those of pyproject.toml, separated by commas.
 # Dependencies are one layer and Scanline another, so that a change of the code moves megabytes, not a gigabyte.
 ARG PYTHON=3.12
 ARG DEVICE=cpu

@@ -37,8 +37,8 @@ def draw_seed() -> int:
 
 
 def checked_seed(seed: int | None) -> int:
-    """Return the seed, or a drawn one for None; InvalidInput outside 0..MAX_SEED."""
-    if seed is None:
+    """Return the seed, or a drawn one for None and -1; InvalidInput outside 0..MAX_SEED."""
+    if seed is None or seed == -1:
         return draw_seed()
     if not isinstance(seed, Integral) or not 0 <= seed <= MAX_SEED:
         raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}.", "seed")

@@ -1,25 +1,148 @@
-"""The pages: every file, folder, module and link that they name exists."""
+"""The pages: what they name exists in the code, and their sentences are short enough to be read once."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from benchmarks import tables
+from scanline.server.cli.app import app
+from scanline.server.settings import Settings
+from tests.test_frozen import fields
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("kernels/*/README.md")])
+LOG = ROOT / "benchmarks/log"
+GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = [*GUIDES, *sorted(ROOT.glob("[bkm]*/**/README.md"))]  # of benchmarks, kernels, model
 PATH = re.compile(r"`((?!kernels/NAME)(?:\.ci|benchmarks|deploy|docs|kernels|model|server|tests)/[\w./-]*)`")
 MODULE = re.compile(r"python -m ((?:benchmarks|tests|scanline)\.[\w.]+)")
-LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
-HISTORY = {"CHANGELOG.md"}  # names what is gone
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([\w-]+))?\)")
+FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+BREAK = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z\"'(*x])")  # between sentences; x: what stood in backticks
+COMMANDS = {
+    name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for name, command in get_command(app).commands.items()  # type: ignore[attr-defined]
+}
+SOURCES = "".join(file.read_text() for part in ("server", "model") for file in ROOT.glob(f"{part}/**/*.py"))
+SCRIPTS = "".join(file.read_text() for part in ("benchmarks", "tests/kernels") for file in ROOT.glob(f"{part}/**/*.py"))
+PIPS = {"--extra-index-url"}
+OPTIONS = PIPS.union(*COMMANDS.values(), re.findall(r'"(--[a-z-]+)"', SOURCES + SCRIPTS))
+VARIABLES = {f"SCANLINE_{name.upper()}" for name in Settings.model_fields}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in HISTORY], ids=lambda page: page.name)
+def by_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
 def test_what_a_page_names_exists(page: Path) -> None:
     text = page.read_text()
     modules = [name.removeprefix("scanline.").rstrip(".").replace(".", "/") for name in MODULE.findall(text)]
-    named = {path: ROOT / path for path in PATH.findall(text)} | {
-        link: page.parent / link for link in LINK.findall(text)
-    }
-    missing = [name for name, path in named.items() if not path.exists()]
-    missing += [name for name in modules if not (ROOT / f"{name}.py").exists() and not (ROOT / name).is_dir()]
+    named = {path: ROOT / path for path in PATH.findall(text)}
+    missing = [name for name in modules if not (ROOT / f"{name}.py").exists() and not (ROOT / name).is_dir()]
+    for link, anchor in LINK.findall(text):
+        target = named[link] = page.parent / link if link else page
+        if anchor and target.exists() and anchor not in anchors(target.read_text()):
+            missing.append(f"{link}#{anchor}")
+    missing += [name for name, path in named.items() if not path.exists()]
     assert missing == []
+
+
+def anchors(text: str) -> set[str]:
+    """The fragments of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=by_name)
+def test_commands_options_and_variables_of_a_page_exist(page: Path) -> None:
+    text = page.read_text()
+    spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    lines = [line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
+    unknown = [name for code in (*spans, *lines) for name in unknown_names(code, page.stem)]
+    unknown += set(re.findall(r"\bSCANLINE_[A-Z_]*[A-Z]", text)) - VARIABLES
+    assert unknown == []
+
+
+def unknown_names(code: str, page: str) -> Iterator[str]:
+    """The command of ours in a line of code where there is none of that name, and options that it does not have.
+    Options without a command are those of the page's command, or of any command or script."""
+    if called := re.search(r"(?:^|[ /])scanline ([a-z]+)(.*)", code):
+        name, code = called[1], re.split(r" [|&#]", called[2])[0]
+        if name not in COMMANDS:
+            yield f"scanline {name}"
+    else:
+        name = code.split(" --")[0]
+    known = COMMANDS.get(page, OPTIONS) if code.startswith("--") else COMMANDS.get(name)
+    if known is not None:
+        yield from set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", code)) - known
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=by_name)
+def test_sentences_of_a_page_are_short(page: Path) -> None:
+    found = sorted(sentences(page.read_text()))
+    lengths = [length for length, _ in found]
+    median, nine_of_ten, longest = lengths[len(lengths) // 2], lengths[int(len(lengths) * 0.9)], lengths[-1]
+    print(f"words of a sentence: median {median}, nine of ten below {nine_of_ten + 1}, longest {longest}")
+    print(*(f"{length}: {sentence}" for length, sentence in reversed(found[-10:])), sep="\n")
+    assert median <= 14
+    assert nine_of_ten < 30
+    assert longest <= 45
+
+
+def sentences(text: str) -> Iterator[tuple[int, str]]:
+    """The words of each sentence of a page, and the sentence, without code blocks, headings and tables. A span of code
+    is one word, x."""
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"!\[[^\]]*\]\([^)]*\)", "", FENCE.sub("\n\n", text)))
+    text = re.sub(r"^(\||#|    ).*", "", re.sub(r"`[^`]*`", "x", text), flags=re.MULTILINE)
+    for block in re.split(r"\n\s*\n|^ *(?:[-*]|\d+\.) ", text, flags=re.MULTILINE):
+        for sentence in BREAK.split(" ".join(block.split())):
+            if (words := len(re.findall(r"[A-Za-z0-9][\w'./-]*", sentence))) > 1:
+                yield words, sentence
+
+
+def test_the_api_page_has_every_field_and_error_code() -> None:
+    page = (ROOT / "docs/api.md").read_text()
+    schemas = {line.split()[1] for line in fields()}
+    assert schemas - named(page) == set()
+    assert names_in_tables(page, "field") - schemas == set()
+    codes = names_in_tables(page, "code")
+    assert set(re.findall(r'\bcode="(\w+)"', SOURCES)) - {"client_gone", "too_many_particles"} - codes == set()
+    assert codes - set(re.findall(r'"(\w+)"', SOURCES)) == set()
+
+
+def named(text: str) -> set[str]:
+    """The words of spans such as `model` and `data[].index`."""
+    return {word for span in re.findall(r"`([\w.\[\]]+)`", text) for word in re.findall(r"\w+", span)}
+
+
+def names_in_tables(page: str, column: str) -> set[str]:
+    """The names in the first cells of the tables whose first column begins with this word."""
+    found = re.findall(rf"^\| {column}\b.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    return set().union(*(named(row.split("|")[1]) for table in found for row in table.splitlines()))
+
+
+def log_lines() -> list[str]:
+    """The lines of the log's index, newest first: date, title and verdict of each result."""
+    lines = []
+    for file in sorted(LOG.glob("2*.md"), reverse=True):
+        title = re.match(r"# (.+) \((kept|negative|measured|fixed|undecided|predicted)\)\n", file.read_text())
+        assert title, f"{file.name} does not begin with '# Title (verdict)'"
+        lines.append(f"| {file.name[:10]} | [{title[1]}]({file.name}) | {title[2]} |\n")
+    return lines
+
+
+def test_the_index_of_the_log_has_every_result() -> None:
+    assert re.findall(r"^\| 2.*\n", (LOG / "README.md").read_text(), re.MULTILINE) == log_lines()
+
+
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
+def test_tables_show_what_was_recorded(page: Path) -> None:
+    assert page.read_text() == tables.rendered(page.read_text()), "run python -m benchmarks.tables"
+
+
+if __name__ == "__main__":
+    text = re.sub(r"^\| 2.*\n", "", (LOG / "README.md").read_text(), flags=re.MULTILINE)
+    (LOG / "README.md").write_text(text + "".join(log_lines()))

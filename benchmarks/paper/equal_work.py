@@ -136,8 +136,8 @@ def summary(results: Results) -> str:
     last = {name: [point["bits_per_dim"][-1] for point in points] for name, points in trainings.items() if points}
     found = ", ".join(f"{name} {np.mean(values):.3f} ({PAPER_BITS[name]})" for name, values in last.items())
     return (
-        f"After {plan['updates']:,} updates of a small network on MNIST, the same for all, the bits/dim are {found};"
-        " in brackets those of the paper, whose larger networks were trained for 250 epochs."
+        f"After {plan['updates']:,} updates of a small network on MNIST, the same for all, the bits/dim are {found}."
+        " In brackets are those of the paper, whose larger networks were trained for 250 epochs."
     )
 
 

@@ -81,9 +81,9 @@ def summary(results: Results) -> str:
     if results.quick or None in (softmax, fused, unfused, linear, of_linear):
         return ""
     return (
-        f"Over N, the time of softmax grows as N^{softmax:.2f} and that of linear attention as N^{linear:.2f}, their"
-        f" memory as N^{unfused:.2f} and N^{of_linear:.2f}; in Figure 1 both have exponents of 2 and 1. torch's fused"
-        f" softmax, which is younger than the paper, needs memory as N^{fused:.2f}."
+        f"Over N, the time of softmax grows as N^{softmax:.2f} and that of linear attention as N^{linear:.2f}. Their"
+        f" memory grows as N^{unfused:.2f} and N^{of_linear:.2f}. In Figure 1 both have exponents of 2 and 1. The fused"
+        f" softmax of torch, which is younger than the paper, needs memory as N^{fused:.2f}."
     )
 
 
@@ -108,7 +108,7 @@ def section(results: Results) -> str:
     parts += not_measured(NAMES)
     parts.append(
         "softmax is torch's fused kernel, which keeps no N x N matrix: its memory grows with N, its time with N^2. The"
-        " paper's baseline is the unfused one. linear, reference is a loop over positions, the law that fast ones are"
+        " paper's baseline is the unfused one. linear, reference is a loop over positions, which fast ones are"
         " held to: torch adds up its gradient in a tensor of N for each of them. The memory of LSH holds the N x N mask"
         " that its library adds. An empty"
         f" cell was not measured: one call would take more than about {LONGEST_CALL:.0f} s, or the time was up.\n"

@@ -89,8 +89,8 @@ def summary(results: Results) -> str:
             sentences.append(f"{sentence}; in the paper {number(paper[LINEAR][0] / paper['softmax'][0])} times.")
     if sentences:
         sentences.append(
-            "The paper measured on a GPU, where a step of linear attention keeps thousands of images in flight, and its"
-            " softmax computed whole N x N matrices; here all run on the same processor, and softmax is torch's fused"
+            "The paper measured on a GPU, where a step of linear attention keeps thousands of images in flight. Its"
+            " softmax computed whole N x N matrices. Here all run on the same processor, and softmax is torch's fused"
             " kernel."
         )
     sentences.append(equal_work.summary(results))

@@ -10,6 +10,20 @@ PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test
 PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
 
 
+IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
+
+
+def no_picture(path: Path, begin: bytes) -> str:
+    """Return what a file of data that is no picture is, by its name and first bytes, and how it can be read; else an
+    empty string."""
+    if path.suffix.lower() == ".csv":
+        load = "numpy.loadtxt(file, dtype='uint8', delimiter=',', skiprows=1)[:, 1:].reshape(-1, 28, 28)"
+        return f"a csv table; make an array of it for --data: numpy.save('images.npy', {load})"
+    if begin.startswith(IDX) or (begin.startswith(GZIP) and "idx" in path.name.lower()):
+        return "an IDX file; --data reads a folder whose files are named as MNIST's, train-images-idx3-ubyte, and so on"
+    return ""
+
+
 class DataError(ValueError):
     """A data file or directory is wrong; the message is one sentence for the user."""
 

@@ -16,7 +16,7 @@ from PIL import Image, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
-from scanline.model.datasets.files import PARTS, DataError
+from scanline.model.datasets.files import PARTS, DataError, no_picture
 from scanline.model.images.pictures import (
     PixelsError,
     SlowError,
@@ -48,7 +48,7 @@ class Refused:
         return f"{self.file}: {self.reason}"
 
 
-class _RefusedError(ValueError):
+class RefusedError(ValueError):
     """The reason why one picture is refused."""
 
 
@@ -89,7 +89,7 @@ def load(
         name = printable(file)
         try:
             picture = _decode(source, size, grey)
-        except (_RefusedError, PixelsError, SlowError) as error:
+        except (RefusedError, PixelsError, SlowError) as error:
             refused.append(Refused(name, str(error)))
         except Exception as error:  # Pillow raises nearly anything on broken bytes; the run goes on without the file
             refused.append(Refused(name, _reason(error)))
@@ -129,15 +129,22 @@ def _sources(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Path |
 
 def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     """Return the pictures of a folder whose subfolders are its training and test pictures by their names, with paths
-    relative to those, and the subfolders' names; the pictures as they are, and none, of any other folder.
+    relative to those, and the subfolders' names; the pictures as they are, and none, of any other folder. The
+    subfolders may be in one that holds nothing else, as archives unpack.
 
     Pictures to validate on are the test pictures where there are no others; otherwise they are refused.
     """
-    tops = {file.parts[0] if len(file.parts) > 1 else "" for file in pictures.files}
+    wrapper, whole = Path(), pictures
+    while len(tops := {file.parts[0] if len(file.parts) > 1 else "" for file in pictures.files}) == 1:
+        (top,) = tops
+        if not top or top.lower() in PARTS:
+            break
+        wrapper /= top
+        pictures = replace(pictures, files=tuple(Path(*file.parts[1:]) for file in pictures.files))
     part_of = {top: PARTS.get(top.lower(), "") for top in tops}
     named = set(part_of.values())
     if "" in named or "train" not in named:
-        return pictures, ()
+        return whole, ()
     test = "test" if "test" in named else "validation"
     part = np.array([part_of[file.parts[0]] for file in pictures.files])
     kept = (part == "train") | (part == test)
@@ -148,7 +155,7 @@ def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     files = tuple(Path(*file.parts[1:]) for file, keep in zip(pictures.files, kept, strict=True) if keep)
     tested = part[kept] == test if test in named else None  # else split by content
     chosen = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=tested)
-    return chosen, tuple(sorted(top for top in tops if part_of[top] in ("train", test)))
+    return chosen, tuple(sorted(str(wrapper / top) for top in tops if part_of[top] in ("train", test)))
 
 
 def passed_over(name: str) -> bool:
@@ -193,16 +200,18 @@ def printable(path: Path) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in str(path))
 
 
-def _bytes(source: Path | bytes) -> bytes:
-    """Return the bytes of a picture."""
+def picture_bytes(source: Path | bytes) -> bytes:
+    """Return the bytes of a picture; RefusedError for a file that no picture can be."""
     if isinstance(source, Path):
         if not source.is_file():  # a pipe would be waited for
-            raise _RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
+            raise RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
         if source.stat().st_size > LARGEST_FILE:
-            raise _RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
-        source = source.read_bytes()
+            raise RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
+        path, source = source, source.read_bytes()
+        if what := no_picture(path, source[:4]):
+            raise RefusedError(f"it is {what}")
     if not source:
-        raise _RefusedError("it is empty")
+        raise RefusedError("it is empty")
     return source
 
 
@@ -212,10 +221,10 @@ def _decode(source: Path | bytes, size: tuple[int, int] | None, grey: bool) -> n
     formats = tuple(kind for kind in Image.OPEN if kind not in NO_DECODER | CONTAINERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about metadata, and about sizes, which are checked here
-        with open_file(_bytes(source), formats) as opened:
+        with open_file(picture_bytes(source), formats) as opened:
             if opened.width * opened.height > LARGEST_PICTURE:
                 size_read = f"{opened.width} x {opened.height}"
-                raise _RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
+                raise RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
             if size is not None:
                 opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
             opened.load()

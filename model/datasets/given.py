@@ -16,13 +16,17 @@ from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import mnist
 from scanline.model.datasets.files import DataError
-from scanline.model.datasets.folder import Refused, files_below, printable
+from scanline.model.datasets.folder import Refused, RefusedError, files_below, picture_bytes, printable
 from scanline.model.datasets.source import mapped_array
-from scanline.model.images.pictures import open_picture
+from scanline.model.images.pictures import JPEG, open_picture
 from scanline.model.inputs import InvalidInput
+from scanline.model.named_files import STREAM, read_input
 
 EIGHT_BITS = ("1", "L", "P", "LA", "PA", "RGB", "RGBA")
 SPLITS = ("test", "train")
+PNG, DEPTH = b"\x89PNG", 24  # a PNG's first bytes, and the place of the bits of a channel
+PICTURES = (PNG, JPEG, b"RIFF", b"BM")  # the first bytes of the formats that are read
+BROKEN = "it is a broken picture"
 
 
 @dataclass(frozen=True)
@@ -31,17 +35,22 @@ class Given:
 
     images: np.ndarray  # [n, N] uint8
     classes: tuple[str, ...] = ()  # the name of each one's class, where asked for
-    refused: tuple[Refused, ...] = ()  # files of a folder that are no pictures
+    refused: tuple[Refused, ...] = ()  # files of a folder that are no pictures, or broken ones
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every picture of the folder is there."""
+        return all(refused.reason != BROKEN for refused in self.refused)
 
 
 def open_given(paths: Sequence[Path], config: ModelConfig, *, split: str = "test", classes: bool = False) -> Given:
     """Return the images at `paths`; DataError or InvalidInput with one sentence where they are not of the model's
     size, or would change. split: of MNIST or CIFAR-10. classes: with the names of their classes."""
     path = paths[0]
-    if len(paths) > 1 or (path.suffix.lower() != ".npy" and path.is_file() and not _is_idx(path)):
+    if len(paths) > 1 or path == STREAM or (path.suffix.lower() != ".npy" and path.is_file() and not _is_idx(path)):
         if classes:
             raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
-        return Given(np.stack([_pixels(each, config, str(each)) for each in paths]))
+        return Given(np.stack([_pixels(read_input(each), config, str(each)) for each in paths]))
     name = next((name for name in datasets.DATASETS if path.is_dir() and datasets.is_in(name, path)), None)
     if name is not None:
         return _published(name, path, config, split, classes)
@@ -68,12 +77,18 @@ def _folder(path: Path, config: ModelConfig, classes: bool) -> Given:
     names: list[str] = []
     for file in files_below(path, refused):
         relative = file.relative_to(path)
+        data = b""
         try:
-            images.append(_pixels(file, config, str(file)))
+            data = picture_bytes(file)
+            images.append(_pixels(data, config, str(file)))
+        except RefusedError as error:
+            refused.append(Refused(printable(relative), str(error)))
+            continue
         except InvalidInput as error:
             if error.code != "invalid_image":
                 raise
-            refused.append(Refused(printable(relative), "it is no PNG, WebP, JPEG or BMP picture"))
+            reason = BROKEN if data.startswith(PICTURES) else "it is no PNG, WebP, JPEG or BMP picture"
+            refused.append(Refused(printable(relative), reason))
             continue
         if classes and len(relative.parts) < 2:
             raise DataError(f"{printable(relative)} is in no subfolder of {path}, so it has no class")
@@ -83,9 +98,12 @@ def _folder(path: Path, config: ModelConfig, classes: bool) -> Given:
     return Given(np.stack(images), tuple(names) if classes else (), tuple(refused))
 
 
-def _pixels(path: Path, config: ModelConfig, param: str) -> np.ndarray:
-    """Return the bytes [N] uint8 of a picture file."""
-    picture = open_picture(path.read_bytes(), config, param)
+def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
+    """Return the bytes [N] uint8 of a picture file's."""
+    picture = open_picture(data, config, param)
+    # Of a colour PNG with 16 bits a channel Pillow keeps 8.
+    if data.startswith(PNG) and data[DEPTH] > 8:
+        raise InvalidInput(f"{param} has {data[DEPTH]} bits a channel, of which 8 would be lost.", param)
     if picture.mode not in EIGHT_BITS:
         raise InvalidInput(f"{param} has pixels of mode {picture.mode}, which do not fit 8 bits.", param)
     if picture.has_transparency_data and np.asarray(picture.convert("RGBA"))[..., 3].min() < 255:

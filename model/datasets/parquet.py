@@ -20,13 +20,12 @@ def rows_of(path: Path) -> int:
 
 def pictures_of(path: Path) -> Iterator[tuple[Path, bytes]]:
     """Yield the pictures of a file, and for each the path that it would have in a folder: the part of the set that the
-    file's name begins with (train-00000-of-00001), its label's name, and its row."""
+    file's name begins with (train-00000-of-00001), or its folder's is (train/0000), its label's name, and its row."""
     opened = _opened(path)
     features = json.loads((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}")).get("info", {})
     picture, label = _columns(path, opened.schema_arrow)
     names = features.get("features", {}).get(label, {}).get("names") if label else None
-    part, row = path.stem.partition("-")[0], 0
-    above = (part,) if part.lower() in PARTS else ()
+    above, row = [part for part in (path.stem.partition("-")[0], path.parent.name) if part.lower() in PARTS][:1], 0
     for batch in opened.iter_batches(ROWS, columns=[picture, *filter(None, (label,))]):
         for values in batch.to_pylist():
             data, number = values[picture], values[label] if label else None

@@ -12,7 +12,7 @@ from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
 from scanline.model.datasets import folder
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
-from scanline.model.datasets.files import DataError
+from scanline.model.datasets.files import DataError, no_picture
 from scanline.model.datasets.folder import Refused
 from scanline.model.datasets.parquet import SUFFIX
 from scanline.model.datasets.split import Images, Subset, split_by_content
@@ -81,7 +81,9 @@ def open_data(
         images, refused = mapped.reshape(len(mapped), -1), ()
         shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
     elif path.exists():
-        raise DataError(f"{path} is neither a folder nor a .npy or .parquet file")
+        with path.open("rb") as file:
+            what = no_picture(path, file.read(4)) if path.is_file() else ""
+        raise DataError(f"{path} is {what or 'neither a folder nor a .npy or .parquet file'}")
     else:
         raise DataError(f"{path} does not exist")
     # By content: of an image and its copies one stays, so that no test image is trained on, whatever files are called.

@@ -40,9 +40,12 @@ def cached_classifier(
 
 
 def cache_directory() -> Path:
-    """Return the user's cache directory for Scanline, which honours XDG_CACHE_HOME."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "scanline"
+    """Return the user's cache directory for Scanline, which honours XDG_CACHE_HOME; ValueError where there is none."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (home if home.is_absolute() else Path.home() / ".cache") / "scanline"
+    except RuntimeError:
+        raise ValueError("there is no home directory for trained classifiers; give --cache, or --samples 0") from None
 
 
 def cache_path(directory: Path, dataset: str, images: np.ndarray, labels: np.ndarray) -> Path:

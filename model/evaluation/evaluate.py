@@ -11,13 +11,14 @@ import torch
 
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
+from scanline.model.datasets.source import open_data
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.evaluation.classes import CLASSIFIED, EACH, class_figures, labels_of_set, measure_classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
 from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import quality, test_figures
+from scanline.model.evaluation.metrics import bits_figures, quality, test_figures
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
@@ -49,7 +50,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return what evaluation.json holds of one evaluation, and write `report` unless `samples` is 0.
 
-    data: directory with the published files of the data set that the model's image size belongs to. images: only the
+    data: directory with the published files of the data set that the model's image size belongs to, or pictures as
+    those of training, of which the test part is scored alone. images: only the
     first images of its test set. classified, class_samples: if the model knows the classes of the data set, how many of
     these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint for the report,
     by default EACH. guidance: weights with which as many samples of each class are painted again, each a row of a
@@ -59,14 +61,19 @@ def evaluate(
     """
     model, chosen = _load(directory, str(device), precision, backend)
     config = model.config
+    if save and not os.access(directory, os.W_OK):
+        raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
+    if not any(datasets.is_in(name, data) for name in datasets.DATASETS):
+        own = _of_pictures(model, data, images, precision, chosen, stage)
+        if save:
+            write_evaluation(directory, own)
+        return own
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
     test = whole_test[:images]
     knows_classes = labels_of_set(config, dataset) is not None
 
     # Arguments are checked before the first measurement, which takes minutes.
-    if save and not os.access(directory, os.W_OK):
-        raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     if guidance:
         _check_guidance(guidance, config, dataset, knows_classes, samples > 0 and class_samples != 0)
     if config.classes and not knows_classes:
@@ -123,6 +130,31 @@ def evaluate(
         save_report(model_name(directory.resolve()), config, result, compared, report, measured)
     if save:
         write_evaluation(directory, result)
+    return result
+
+
+def _of_pictures(
+    model: Transformer, data: Path, count: int | None, precision: str, backend: str, stage: Stage
+) -> dict[str, Any]:
+    """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
+    published sets."""
+    config = model.config
+    size = (config.width, config.height) if data.is_dir() else None
+    found = open_data(data, size, data.is_dir() and config.channels == 1, classes=bool(config.classes))
+    if (found.height, found.width, found.channels) != (config.height, config.width, config.channels):
+        raise ValueError(f"{data} has pictures of {found.size}, and the model needs {config.size}")
+    test = found.test[:count]
+    bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), backend)
+    result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": precision}
+    result |= test_figures(bits, test, config)
+    if found.labels is not None:
+        if found.labels.names != config.class_names:
+            raise ValueError(f"the classes of {data} are not the model's: {', '.join(config.class_names)}")
+        progress = stage("scoring test images with their class", len(test), "images")
+        labels = found.labels.test[: len(test)]
+        result["classes"] = {
+            "true_class": bits_figures(bits_per_dim(model, test, precision, progress, backend, labels))
+        }
     return result
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from scanline.model.config import ModelConfig
+from scanline.model.named_files import write_output
 from scanline.model.network.embedding import waves
 from scanline.model.network.transformer import Transformer
 
@@ -131,7 +132,7 @@ def write_checkpoint(model: Transformer, path: Path) -> None:
     """Write `to_state` to a file as their training code does."""
     held = BytesIO()  # torch.save to a file hides the reason of a failure
     torch.save({"model_state": to_state(model), "optimizer_state": {}, "iteration": 0}, held)
-    path.write_bytes(held.getbuffer())
+    write_output(path, held.getvalue())
 
 
 def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str) -> ModelConfig:

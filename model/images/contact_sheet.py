@@ -10,6 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from scanline.model.atomic import write_atomically
 
+UNKNOWN = "\U0010ffff"  # is drawn as any character that the font lacks
 NAME_SIZE, LEAST_ROW = 12, 10  # pixels: of the letters of a class's name, and of a row that has room for them
 MARGIN, NAME_GREY = 4, 170  # around a name, on black
 UNPAINTED = 128  # the grey that pictures show for a byte that is not painted yet
@@ -37,12 +38,15 @@ def sheet(images: np.ndarray, columns: int | None = None) -> Image.Image:
 
 def class_sheet(images: np.ndarray, names: Sequence[str]) -> Image.Image:
     """Return images [K, n, H, W] or [K, n, H, W, 3] uint8 as one picture: a row of n for each of K classes, after its
-    name where the row is high enough for letters."""
+    name where the row is high enough for letters, or its number, from 1, where the font lacks one of them."""
     classes, count, height = images.shape[:3]
     rows = sheet(images.reshape(classes * count, *images.shape[2:]), count)
     if height < LEAST_ROW:
         return rows
     font = ImageFont.load_default(NAME_SIZE)
+    unknown = bytes(font.getmask(UNKNOWN))
+    is_drawn = [all(bytes(font.getmask(letter)) != unknown for letter in name) for name in names]
+    names = [name if drawn else str(row) for row, (name, drawn) in enumerate(zip(names, is_drawn, strict=True), 1)]
     margin = ceil(max(font.getlength(name) for name in names)) + 2 * MARGIN
     whole = Image.new(rows.mode, (margin + rows.width, rows.height))
     whole.paste(rows, (margin, 0))

@@ -28,6 +28,7 @@ from scanline.model.images.pictures import (
     wrong_size,
 )
 from scanline.model.inputs import InvalidInput
+from scanline.model.named_files import read_input
 
 Picture: TypeAlias = npt.ArrayLike | os.PathLike[str] | Image.Image
 Pictures: TypeAlias = Picture | Sequence[Picture]
@@ -74,7 +75,7 @@ def read_completion(
 def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | None:
     """Return a picture of the model's size, of a file or of Pillow; None for arrays."""
     if isinstance(image, str | os.PathLike):
-        return open_picture(Path(image).read_bytes(), config, str(image))
+        return open_picture(read_input(Path(image)), config, str(image))
     if not isinstance(image, Image.Image):
         return None
     with readable(param):

@@ -1,20 +1,22 @@
 """Images written to a sheet, a film, an array or a folder, by the name of the output."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.images.contact_sheet import class_sheet, grid, sheet
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.images.pictures import encode, encode_image, encode_npy
+from scanline.model.named_files import is_stream, write_output
 
 SHEETS = (".png", ".webp")
 FILMS = {".gif": "gif", ".apng": "apng", ".webp": "webp", ".png": "apng"}  # the last two where a film is asked for
+FORM = re.compile(r"\.[a-z][a-z0-9]*")  # of a file's name; v1.2 and run.2026-11-27 are folders
 
 
 def check_out(out: Path, film: Film | None = None) -> Film | None:
@@ -22,15 +24,15 @@ def check_out(out: Path, film: Film | None = None) -> Film | None:
 
     ValueError for a name whose form is unknown, or is none of a film that is asked for, or whose folder is missing.
     """
-    kind = out.suffix.lower()
-    if str(out) == "-":
-        raise ValueError("-: images are not written to standard output; give a file's or a folder's name")
+    kind = _form(out)
     if kind and kind not in (*FILMS, ".npy"):
         raise ValueError(f"{out}: write a .png or .webp sheet, a .gif film, a .npy array or a folder")
     if film is not None and kind not in FILMS:
         raise ValueError(f"{out}: a film is a .gif, .webp, .png or .apng file")
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out}: there is no directory {out.parent}")
+    if not kind and out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is no folder; give a folder, or a name that ends in .png, .webp, .gif or .npy")
     return Film() if film is None and kind in FILMS and kind not in SHEETS else film
 
 
@@ -45,7 +47,7 @@ def check_film(film: Film | None, count: int, config: ModelConfig, columns: int 
 def save_classes(images: np.ndarray, names: Sequence[str], out: Path, film: Film | None = None) -> None:
     """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as `save_images` does; a sheet
     or a film has a row for each class, after its name."""
-    film, kind = check_out(out, film), out.suffix.lower()
+    film, kind = check_out(out, film), _form(out)
     if kind not in FILMS:
         save_images(images.reshape(-1, *images.shape[2:]), out)
         return
@@ -60,36 +62,46 @@ def save_images(
     columns: int | None = None,
     film: Film | None = None,
     known: np.ndarray | None = None,
+    numbers: Sequence[int] | None = None,
+    count: int | None = None,
 ) -> None:
     """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an array or a folder, by the name `out`.
 
-    columns: of a sheet or a film, by default the nearest square. known: see `Film.turns`.
+    columns: of a sheet or a film, by default the nearest square. known: see `Film.turns`. numbers: of the images among
+    `count`, which name the files of a folder; by default 0 to n - 1 of n.
     """
-    film, kind = check_out(out, film), out.suffix.lower()
+    film, kind = check_out(out, film), _form(out)
     if kind == ".npy":
-        data = encode_npy(images)
-        write_atomically(out, lambda path: path.write_bytes(data))
+        write_output(out, encode_npy(images))
     elif kind:
         n, height, width = images.shape[:3]
         turns = None if film is None else film.turns(n, (height, width), known)
         _write(out, sheet(images, columns), turns, columns, film)
     else:
         out.mkdir(exist_ok=True)
-        for index, image in enumerate(images):
-            (out / file_name(index, len(images))).write_bytes(encode_image(image, "png"))
+        for number, image in zip(numbers or range(len(images)), images, strict=True):
+            (out / file_name(number, count or len(images))).write_bytes(encode_image(image, "png"))
 
 
 def _write(out: Path, picture: Image.Image, turns: np.ndarray | None, columns: int | None, film: Film | None) -> None:
     """Write a sheet, or a film of it by the `turns` of its images; what is on the left of these is there from the
     start."""
-    kind = out.suffix.lower()
+    kind = _form(out)
     if film is None or turns is None:
         data = encode(picture, kind[1:])
     else:
         appear = np.asarray(sheet(turns, columns))
         appear = np.pad(appear, ((0, 0), (picture.width - appear.shape[1], 0)))
         data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
-    write_atomically(out, lambda path: path.write_bytes(data))
+    write_output(out, data)
+
+
+def _form(out: Path) -> str:
+    """Return the suffix that says what to write: none is a folder, and a stream gets a .png."""
+    if is_stream(out):
+        return ".png"
+    suffix = out.suffix.lower()
+    return suffix if FORM.fullmatch(suffix) and not out.is_dir() else ""
 
 
 def file_name(index: int, n: int) -> str:

@@ -15,9 +15,9 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path:
-    """Return the directory of a shipped model, that of a path, or that of a repository of the Hugging Face Hub, from
+    """Return the directory of a path, that of a shipped model, or that of a repository of the Hugging Face Hub, from
     which missing files are downloaded; ValueError with one sentence otherwise."""
-    for path in (HERE / name, Path(name)):
+    for path in (Path(name), HERE / name):  # what somebody has trained under a shipped model's name is meant
         if (path / "config.json").is_file():
             return path
     if Path(name).is_dir():

@@ -4,14 +4,23 @@ Importing this package imports nothing: each process that a server starts import
 """
 
 import gc
+import io
 import os
+import signal
 import sys
+from contextlib import suppress
 
 
 def main() -> None:
     """Run the console script; errors in what the user asked for become one sentence, without a traceback."""
     _open_standard_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            with suppress(OSError):
+                stream.reconfigure(errors="backslashreplace")  # for a terminal without the letters of a class's name
     if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
+        # Until the server handles it. Without a handler Linux does not send it to process 1 of a container.
+        signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
         # First of all imports the longest: torch, which engines need, in a process of its own.
         from scanline.server.engine.worker.forkserver import warm_up
 

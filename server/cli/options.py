@@ -31,7 +31,7 @@ from scanline.model.precision import PRECISION_HELP
 MODEL_HELP = "Name of a shipped model, a model directory, or of the Hugging Face Hub ORG/NAME or ORG/NAME@REVISION."
 Model = Annotated[str, typer.Option(help=MODEL_HELP, show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
-Seed = Annotated[int | None, typer.Option(min=0, max=MAX_SEED, help="Random seed. Drawn and printed if not given.")]
+Seed = Annotated[int | None, typer.Option(min=-1, max=MAX_SEED, help="Random seed. Drawn and printed if absent or -1.")]
 MODELS_DEFAULT = "the model's"  # generation_config.json, as `/v1/models` lists it
 Temperature = Annotated[
     float | None,

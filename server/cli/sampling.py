@@ -1,15 +1,44 @@
 """Helpers of `sample`, `complete`, `score` and `classify`: read a picture, print a summary."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 
+from scanline.model.datasets.folder import files_below
+from scanline.model.evaluation.metrics import standard_error
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.given_images import read_completion
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
+from scanline.model.named_files import STREAM, is_stream
+
+SUFFIXES = (".png", ".webp", ".jpg", ".jpeg", ".bmp")  # of the pictures in a folder
+
+
+def picture_files(given: list[Path]) -> list[Path]:
+    """Return picture files and those below folders, in the order of their names; OSError or ValueError, before a model
+    is loaded, where there is none."""
+    files: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            found = [file for file in files_below(path, []) if file.suffix.lower() in SUFFIXES]
+            if not found:
+                raise ValueError(f"{path} holds no PNG, WebP, JPEG or BMP picture")
+            files += found
+        else:
+            if path != STREAM:
+                path.open("rb").close()  # raises what is wrong
+            files.append(path)
+    return files
+
+
+def mean_line(bits_per_dim: np.ndarray) -> str:
+    """Return the line below several pictures: the mean of their bits per dimension [n], and its standard error."""
+    error = standard_error(bits_per_dim)
+    return f"mean {bits_per_dim.mean():.4f} +- {error:.4f} bits/dim ({len(bits_per_dim)} images)"
 
 
 def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
@@ -46,6 +75,13 @@ def print_summary(
     """Print what was painted [n], as one line, which ends in `words`, or one JSON object, to which `more` belongs."""
     if as_json:
         summary = {"out": str(out), "n": len(bits_per_dim), "seed": seed, "bits_per_dim": bits_per_dim.tolist()}
-        print(json.dumps(summary | more))
+        print_result(out, json.dumps(summary | more))
     else:
-        print(f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim{words}")
+        print_result(
+            out, f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim{words}"
+        )
+
+
+def print_result(out: Path, line: str) -> None:
+    """Print a line to standard output, or to standard error where `out` is a stream, which may be the former."""
+    print(line, file=sys.stderr if is_stream(out) else sys.stdout)

@@ -59,8 +59,12 @@ SAME: dict[str, tuple[Any, Any]] = {
     "torch": ([torch in PROJECT["dependencies"] for torch in dockerfile(r'"(torch[^"]*)"')], [True]),
     "user": ([PODS[name]["securityContext"]["runAsUser"] for name in ("cpu", "head", "workers")], [int(USER)] * 3),
     "image": (
-        [CONTAINERS[name]["image"] for name in IMAGES],
-        [f"scanline:{PROJECT['version']}{kind}" for kind in IMAGES.values()],
+        [service["image"] for service in (*map(CONTAINERS.get, IMAGES), COMPOSE["scanline"], COMPOSE_CUDA["scanline"])],
+        [f"scanline:{PROJECT['version']}{kind}" for kind in (*IMAGES.values(), "", "-cuda")],
+    ),
+    "image of the page": (
+        re.findall(r"scanline:[\w.-]+", (manifests.ROOT / "docs/deploy.md").read_text()),
+        [f"scanline:{PROJECT['version']}{kind}" for kind in ("", "-cuda", "-cluster") for _ in (1, 2)],
     ),
     "arguments of the build": (
         COMPOSE_CUDA["scanline"]["build"]["args"].keys() & {*dockerfile(r"^ARG (\w+)")},
@@ -142,6 +146,7 @@ ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
         default("drain_seconds") + AFTER_DRAIN,
         numbers(COMPOSE["scanline"]["stop_grace_period"])[0],
     ),
+    "exit, of systemd": (default("drain_seconds") + AFTER_DRAIN, numbers(manifests.UNIT.split("StopSec=")[1])[0]),
     "exit, Kubernetes' patience": (
         stop_seconds("cpu") + POD_EXIT_SECONDS,
         PODS["cpu"]["terminationGracePeriodSeconds"],

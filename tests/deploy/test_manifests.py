@@ -1,8 +1,9 @@
-"""deploy/: each manifest is valid by its schema, pods have no rights, and Ray wants a token."""
+"""deploy/, .github/: each file is valid by its schema, pods have no rights, and Ray wants a token."""
 
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -24,6 +25,8 @@ from tests.support.manifests import (
     documents,
 )
 
+SERVICE = DEPLOY / "scanline.service"
+WORKFLOWS = sorted(DEPLOY.parent.glob(".github/workflows/*.yml"))
 VERSIONS = ("1.30", kubernetes_validate.latest_version())  # the first with preStop.sleep, and the newest
 
 
@@ -33,11 +36,22 @@ def validate(*documents: dict[str, Any]) -> None:
             kubernetes_validate.validate(document, version, strict=True)
 
 
-@pytest.mark.parametrize("path", ["compose.yaml", "compose.cuda.yaml"])
-def test_compose_files_are_valid(path: str) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", DEPLOY / path]
+SCHEMAS = {"compose-spec": sorted(DEPLOY.glob("compose*.yaml")), "github-workflows": WORKFLOWS}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_compose_files_and_workflows_are_valid(schema: str) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *SCHEMAS[schema]]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("command", [["actionlint", *WORKFLOWS], ["systemd-analyze", "verify", SERVICE]])
+def test_tools_find_nothing_but_that_the_server_is_not_installed(command: list[str | Path]) -> None:
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert [line for line in result.stdout.splitlines() if "/scanline is not executable" not in line] == []
 
 
 @pytest.mark.parametrize("path", ["cpu/deployment", "cpu/service", "cpu/budget", "ray/proxy", "ray/network"])

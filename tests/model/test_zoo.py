@@ -30,6 +30,8 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_model_is_found_by_its_shipped_name_or_by_the_path_of_a_directory(shelf: Path, tmp_path: Path) -> None:
     assert zoo.names() == [zoo.DEFAULT, "another"]
     assert zoo.find("another") == shelf / "another"
+    save_model(small_models.model(small_models.config()), tmp_path / "here" / "another")
+    assert zoo.find("another") == Path("another")  # trained under a shipped model's name
     (tmp_path / "mine").mkdir()
     assert zoo.find(str(tmp_path / "mine")) == tmp_path / "mine"
     with pytest.raises(ModelDirectoryError, match=r"config\.json is missing"):

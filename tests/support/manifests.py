@@ -8,6 +8,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+UNIT = (DEPLOY / "scanline.service").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 

@@ -58,10 +58,10 @@ def write_card(
         )
     if run.start:
         added = f", with layers added up to {run.layers}" if run.layers else ""
-        rows["first weights"] = f"those of `{run.start}`{added}"
-    # The commands are to be copied into a shell, so the path is quoted as a shell needs it.
+        rows["first weights"] = f"those of `{Path(run.start).name}`{added}"
+    # The card is published: it has names of folders and no paths, quoted as a shell needs them.
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
-    at = shlex.quote(str(directory))
+    at = shlex.quote(name)
     heads = f"{model.heads} heads" if model.heads > 1 else "one head"
     network = f"{model.layers} layers x {heads} x {model.value_width}, width {model.model_width}"
     of_classes = f"\n![Samples of each class]({CLASS_SHEET})\n" if run.classes else ""
@@ -107,9 +107,9 @@ def _classes(model: ModelConfig, training: TrainingConfig) -> str:
 def _data(run: Run, model: ModelConfig) -> str:
     shape = f"{model.width} x {model.height} {'grey' if model.channels == 1 else 'RGB'}"
     if run.published:
-        return f"`{run.data}`: {run.published} as published, {run.train:,} training and {run.test:,} test images"
+        return f"{run.published} as published, {run.train:,} training and {run.test:,} test images"
     resized = f"cropped and resized to {shape}" if run.size else shape
-    pictures = f"`{run.data}`: {run.train + run.test:,} pictures, {resized}"
+    pictures = f"`{Path(run.data).name}`: {run.train + run.test:,} pictures, {resized}"
     split = f"split by the SHA-256 of their bytes into {run.train:,} to train on and {run.test:,} to test on"
     return f"{pictures}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
 

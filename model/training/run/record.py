@@ -11,6 +11,7 @@ from scanline.model.datasets.source import ImageSet
 from scanline.model.training.run.state import ResumeError
 
 FILE = "run.json"
+WRITTEN = ("README.md", "samples.png", "classes.png", "loss.csv", "loss.png", "evaluation.json", "model.safetensors")
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,14 @@ class Run:
         """Write run.json, atomically."""
         text = json.dumps(asdict(self), indent=1) + "\n"
         write_atomically(directory / FILE, lambda path: path.write_text(text))
+
+
+def check_out(directory: Path) -> None:
+    """ValueError where a run would replace a file in a directory that is no model's."""
+    if any((directory / name).exists() for name in (FILE, "config.json")):
+        return
+    if found := [name for name in WRITTEN if (directory / name).exists()]:
+        raise ValueError(f"{directory} has a {found[0]} and is no model's directory; give another --out")
 
 
 def describe(

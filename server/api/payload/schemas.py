@@ -88,7 +88,7 @@ def _whole_number(least: int, most: int) -> WrapValidator:
     return WrapValidator(check)
 
 
-Seed = Annotated[int | None, Field(ge=0, le=MAX_SEED, description="drawn at random, and returned, if absent")]
+Seed = Annotated[int | None, Field(ge=-1, le=MAX_SEED, description="drawn at random, and returned, if absent or -1")]
 _AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)  # 7, the digit
 Class = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from scanline.server.cli.progress import model_bar
 
 
 def classify(
-    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size.")],
+    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
     clean: CleanOption = "auto",
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
@@ -21,8 +21,9 @@ def classify(
     """Print the most probable class of each picture, and its probability under a uniform prior. A picture that is
     unlike the model's test images is marked: its probability means little."""
     from scanline.model.inference import load
-    from scanline.server.cli.sampling import outlier_note
+    from scanline.server.cli.sampling import outlier_note, picture_files
 
+    pictures = picture_files(pictures)
     loaded = load(model, device=device)
     with model_bar("reading") as progress:
         result = loaded.classify(pictures, clean=clean, progress=progress)

@@ -13,6 +13,7 @@ from scanline.model.formats.code_file import MOST_A_CODE, SUFFIX, check_images_a
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
+from scanline.server.cli.sampling import print_result
 
 COMPARED = 500  # pictures that are also written as PNG and WebP
 
@@ -21,11 +22,13 @@ def compress(
     pictures: Annotated[
         list[Path],
         typer.Argument(
-            help="Pictures of the model's image size, a folder of them, a .npy array, an IDX file, or a folder with the"
-            " files of MNIST or CIFAR-10."
+            help="Pictures of the model's image size (-: standard input), a folder of them, a .npy array, an IDX file,"
+            " or a folder with the files of MNIST or CIFAR-10."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help=f"Output: a {SUFFIX} file.")] = Path(f"images{SUFFIX}"),
+    out: Annotated[Path, typer.Option("--out", "-o", help=f"Output: a {SUFFIX} file; -: standard output.")] = Path(
+        f"images{SUFFIX}"
+    ),
     class_name: options.Class = None,
     classes: Annotated[
         bool,
@@ -56,10 +59,10 @@ def compress(
         raise ValueError("--class and --classes exclude each other; give one of them")
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out}: there is no directory {out.parent}")
-    from scanline.model.atomic import write_atomically
     from scanline.model.datasets.given import SPLITS, open_given
     from scanline.model.images import file_sizes
     from scanline.model.inference import load
+    from scanline.model.named_files import write_output
 
     if split not in SPLITS:
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
@@ -71,14 +74,17 @@ def compress(
     with model_bar("encoding") as progress:
         names = given.classes or class_name
         data = loaded.compress(given.images, class_name=names, images_a_code=images_a_code, progress=progress)
-    write_atomically(out, lambda path: path.write_bytes(data))
+    write_output(out, data)
     others = file_sizes.bits_per_dim(given.images.reshape(-1, *config.image_shape), COMPARED)
     dims = 8 / given.images.size
     summary = {"out": str(out), "n": len(given.images), "bytes": len(data), "bits_per_dim": dims * len(data)}
     if as_json:
-        print(json.dumps(summary | {f"{name.lower()}_bits_per_dim": value for name, value in others.items()}))
-        return
-    beside = ", ".join(f"{name} {value:.3f}" for name, value in others.items())
-    if len(given.images) > COMPARED:
-        beside += f" for {COMPARED} of them"
-    print(f"{len(given.images)} images in {out}, {len(data):,} bytes, {dims * len(data):.3f} bits/dim; {beside}")
+        line = json.dumps(summary | {f"{name.lower()}_bits_per_dim": value for name, value in others.items()})
+    else:
+        beside = ", ".join(f"{name} {value:.3f}" for name, value in others.items())
+        if len(given.images) > COMPARED:
+            beside += f" for {COMPARED} of them"
+        line = f"{len(given.images)} images in {out}, {len(data):,} bytes, {dims * len(data):.3f} bits/dim; {beside}"
+    print_result(out, line)
+    if not given.is_whole:
+        raise typer.Exit(1)

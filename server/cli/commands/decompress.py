@@ -10,10 +10,11 @@ from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
+from scanline.server.cli.sampling import print_result
 
 
 def decompress(
-    file: Annotated[Path, typer.Argument(help="A file of `scanline compress`.")],
+    file: Annotated[Path, typer.Argument(help="A file of `scanline compress`; -: standard input.")],
     more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     out: Annotated[
         Path,
@@ -40,9 +41,10 @@ def decompress(
     from scanline.model.images.saving import check_out, save_images
     from scanline.model.inference import load
     from scanline.model.inputs import ranges
+    from scanline.model.named_files import read_input
 
     shown_film = check_out(out)
-    codes = read(file.read_bytes(), str(file))
+    codes = read(read_input(file), str(file))
     wanted = None
     if images:
         wanted = [n for part in ranges(" ".join([*images, *(more or ())]), codes.count, "--images") for n in part]
@@ -57,8 +59,6 @@ def decompress(
     codes.check_model(loaded.coding, loaded.precision, loaded.config, str(file))
     with model_bar("decoding") as progress:
         found = loaded.decode(codes, wanted, str(file), progress)
-    save_images(found.reshape(-1, *loaded.config.image_shape), out, film=shown_film)
-    if as_json:
-        print(json.dumps({"out": str(out), "n": len(found), "model": model}))
-    else:
-        print(f"{len(found)} images in {out}")
+    save_images(found.reshape(-1, *loaded.config.image_shape), out, film=shown_film, numbers=wanted, count=codes.count)
+    summary = json.dumps({"out": str(out), "n": len(found), "model": model})
+    print_result(out, summary if as_json else f"{len(found)} images in {out}")

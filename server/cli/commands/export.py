@@ -21,9 +21,9 @@ def export(
 ) -> None:
     """Write a model as a checkpoint that the authors' code reads, or its recurrent step as ONNX."""
     from scanline.model import zoo
-    from scanline.model.atomic import write_atomically
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.fast_transformers import write_checkpoint
+    from scanline.model.named_files import write_output
 
     onnx = onnx or out.suffix == ".onnx"
     if weights is not None and not onnx:
@@ -33,8 +33,8 @@ def export(
         from scanline.model.formats.onnx_step import export_step
 
         file = export_step(network, weights).SerializeToString()
-        write_atomically(out, lambda path: path.write_bytes(file))
+        write_output(out, file)
         print(f"{out}: one step of {network.parameter_count:,} parameters in {len(file) / 1e6:.1f} MB")
         return
-    write_atomically(out, lambda path: write_checkpoint(network, path))
+    write_checkpoint(network, out)
     print(f"{out}: {network.parameter_count:,} parameters in the authors' format")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from scanline.model import zoo
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def score(
-    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size.")],
+    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
     keep_rows: KeepRows = None,
     mask: Mask = None,
     class_name: Class = None,
@@ -41,7 +42,7 @@ def score(
     """Print the bits per dimension of each picture, or with --keep-rows or --mask an estimate for its known pixels
     alone, with its standard error."""
     from scanline.model.inference import load
-    from scanline.server.cli.sampling import check_one_mask, outlier_note
+    from scanline.server.cli.sampling import check_one_mask, mean_line, outlier_note, picture_files
 
     check_one_mask(keep_rows, mask)
     is_estimate = keep_rows is not None or mask is not None
@@ -51,6 +52,7 @@ def score(
     checked_particles(particles)
     seed = checked_seed(seed)
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
+    pictures = picture_files(pictures)
     loaded = load(model, device=device)
     if is_estimate:
         known_by = "keep_rows" if mask is None else str(mask)
@@ -65,6 +67,8 @@ def score(
     for row in rows:
         error = f" +/- {row['standard_error']:.4f}" if is_estimate else ""
         print(f"{row['bits_per_dim']:.4f}{error}  {row['picture']}{outlier_note(row.get('tail_probability'))}")
+    if len(rows) > 1:
+        print(mean_line(np.array([row["bits_per_dim"] for row in rows])))
 
 
 def _scores(loaded: "Loaded", pictures: list[Path], clean: Clean, class_name: str | None) -> list[dict[str, Any]]:

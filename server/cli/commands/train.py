@@ -33,10 +33,12 @@ def train(**given: Any) -> None:
     from scanline.model.training.run.curve import Curve
     from scanline.model.training.run.finish import finish
     from scanline.model.training.run.plan import plan
+    from scanline.model.training.run.record import check_out
     from scanline.model.training.run.sizing import UNBOUNDED, count_weights
 
     options = TrainingOptions(**given)
     options.check()
+    check_out(options.out)
     out, saved = options.out, _saved_run(options)
     limit_torch_threads()
     device = resolve_device(options.device)

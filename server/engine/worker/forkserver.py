@@ -7,13 +7,15 @@ them. The fork server runs nothing, has no model and no device, and exits with t
 import multiprocessing
 import os
 import signal
-from multiprocessing import forkserver, resource_tracker
+import tempfile
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
 from scanline.server.runtime.signals import HANDLED
 
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
 PRELOADED = ["scanline.server.engine.worker.preloaded"]
+MAX_FOLDER = 70  # bytes of the path of the folder for its socket, whose own path may have 107
 
 
 def warm_up() -> None:
@@ -23,6 +25,11 @@ def warm_up() -> None:
     group.
     """
     CONTEXT.set_forkserver_preload(PRELOADED)
+    chosen = tempfile.gettempdir()
+    if len(os.fsencode(chosen)) > MAX_FOLDER and os.access("/tmp", os.W_OK):
+        tempfile.tempdir = "/tmp"
+        util.get_temp_dir()  # multiprocessing keeps it
+        tempfile.tempdir = chosen
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
         resource_tracker.ensure_running()  # first, because it unblocks SIGINT and SIGTERM, which it ignores

@@ -67,6 +67,11 @@ def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
     found = open_data(tmp_path, classes=True)
     assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (7, 8)}
     assert [str(refused) for refused in found.refused] == ["val: not used, since there are test pictures"]
+    # An archive that unpacks into a folder of its own has the same parts.
+    (tmp_path / "data").mkdir()
+    for name in ("train", "val", "TEST"):
+        (tmp_path / name).rename(tmp_path / "data" / name)
+    assert open_data(tmp_path, classes=True).digest == found.digest
 
 
 def write_parquet(path: Path, seeds: Sequence[int], names: Sequence[str] = ("cat", "dog")) -> None:
@@ -94,6 +99,9 @@ def test_parquet_files_are_folders_of_parts_and_classes(tmp_path: Path) -> None:
     assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (6, 7)}
     assert found.labels is not None
     assert (found.labels.names, sorted(found.labels.test)) == (("cat", "dog"), [1, 2])
+    for part, seeds in (("train", range(6)), ("test", (6, 7))):  # as the Hub converts sets
+        write_parquet(tmp_path / "set" / "default" / part / "0000.parquet", seeds)
+    assert open_data(tmp_path / "set", classes=True).digest == found.digest
     for name in ("train-00000-of-00002", "pictures"):
         write_parquet(tmp_path / f"{name}.parquet", range(4))
         one = open_data(tmp_path / f"{name}.parquet", size=(4, 3), classes=name == "pictures")
@@ -185,6 +193,11 @@ def test_other_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"PK")
     with pytest.raises(DataError, match=re.escape("a.zip is neither a folder nor a .npy or .parquet file")):
         open_data(tmp_path / "a.zip")
+    (tmp_path / "train.csv").write_text("label,pixel0\n1,0\n")
+    (tmp_path / "letters-idx3-ubyte").write_bytes(b"\0\0\x08\x03")
+    for name, sentence in (("train.csv", "is a csv table; make an array"), ("letters-idx3-ubyte", "is an IDX file")):
+        with pytest.raises(DataError, match=sentence):
+            open_data(tmp_path / name)
     with pytest.raises(DataError, match="nowhere does not exist"):
         open_data(tmp_path / "nowhere")
 

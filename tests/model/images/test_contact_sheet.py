@@ -44,6 +44,8 @@ def test_each_class_has_a_row_after_its_name(colour: tuple[int, ...]) -> None:
     for row in range(3):
         assert names[16 * row : 16 * row + 16].any()
     assert names[16:32].any(axis=0).sum() > names[:16].any(axis=0).sum()  # the longer name is wider
+    numbered = np.asarray(class_sheet(images, ("1", "horse", "3")))
+    np.testing.assert_array_equal(pixels, numbered)  # where the font lacks a letter, the number stands
 
 
 def test_rows_too_low_for_letters_have_no_names() -> None:

@@ -1,6 +1,11 @@
 """scanline compress and decompress: pictures to a file of codes and back, byte for byte."""
 
 import json
+import os
+import struct
+import subprocess
+import zlib
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +16,7 @@ from scanline.model.formats.code_file import read
 from tests.support import shapes
 from tests.support.commands import done, refused, scanline
 from tests.support.pictures import encode, noise
+from tests.support.server.running_server import SCANLINE
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +78,38 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
         assert said in refused("decompress", file, "--model", model, "-o", tmp_path / "out", "--images", images)
     assert "other: give one file" in refused("decompress", file, "other", "--model", model)
     assert "is not a file of Scanline's codes" in refused("decompress", picture, "--model", model)
+
+
+def test_pictures_and_codes_through_pipes(model: Path) -> None:
+    picture = noise(7, 5)
+    pipe = {"check": True, "capture_output": True}
+    codes = subprocess.run([SCANLINE, "compress", "-", "--model", model, "-o", "-"], input=encode(picture), **pipe)
+    assert codes.stderr.startswith(b"1 images in -")
+    back = subprocess.run([SCANLINE, "decompress", "-", "--model", model, "-o", "-"], input=codes.stdout, **pipe)
+    np.testing.assert_array_equal(np.asarray(Image.open(BytesIO(back.stdout))), picture)
+
+
+def test_a_folder_with_a_pipe_and_a_broken_picture(model: Path, tmp_path: Path) -> None:
+    folder, file = tmp_path / "v1.2", tmp_path / "images.scan"
+    folder.mkdir()
+    for index, image in enumerate(noise(3, 7, 5)):
+        (folder / f"{index}.png").write_bytes(encode(image)[: 60 if index == 1 else None])
+    os.mkfifo(folder / "control")
+    ran = scanline("compress", folder, "--model", model, "-o", file)
+    assert (ran.status, ran.out[:8]) == (1, "2 images")
+    assert ran.err == "not encoded: 1.png: it is a broken picture\nnot encoded: control: it is not a regular file\n"
+    for part in ("0", "1"):  # of several parts in one folder, none replaces another
+        done("decompress", file, "--model", model, "-o", folder / "run.2", "--images", part)
+    assert sorted(os.listdir(folder / "run.2")) == ["0.png", "1.png"]
+
+
+def test_a_picture_of_16_bits_a_channel_is_refused(model: Path, tmp_path: Path) -> None:
+    """Pillow reads such a file as RGB, of which it keeps the upper 8 bits."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header, rows = struct.pack(">IIBBBBB", 5, 7, 16, 2, 0, 0, 0), bytes(7 * (1 + 5 * 6))
+    deep = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    (tmp_path / "deep.png").write_bytes(deep)
+    assert "deep.png has 16 bits a channel" in refused("compress", tmp_path / "deep.png", "--model", model)

@@ -8,13 +8,15 @@ import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
+from scanline.model.evaluation.classifier_cache import cache_directory
 from scanline.server.cli import _open_standard_streams
 from scanline.server.environment import check
-from tests.support.commands import refused
+from tests.support.commands import in_a_process, refused
 from tests.support.server.running_server import serve
 from tests.support.waiting import PATIENCE, wait_for
 
@@ -72,6 +74,20 @@ def test_closed_standard_streams_are_opened() -> None:
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_terminal_without_the_letters_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    ran = in_a_process("sample", "--class", "\u043b\u043e\u0448\u0430\u0434\u044c")
+    assert ran.status == 2
+    assert "\\u043b\\u043e" in ran.err
+
+
+def test_no_home_directory_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError))
+    with pytest.raises(ValueError, match="give --cache"):
+        cache_directory()
 
 
 CODE = """

@@ -27,8 +27,9 @@ def test_the_bits_of_each_picture_are_printed(grey_directory: Path, tmp_path: Pa
     assert result == {
         "data": [{"picture": file, "bits_per_dim": value, "noisy": False} for file, value in bits.items()]
     }
-    lines = done("score", "--model", grey_directory, *files).splitlines()
-    assert lines == [f"{value:.4f}  {file}" for file, value in bits.items()]
+    lines = done("score", "--model", grey_directory, tmp_path).splitlines()  # a folder: its pictures by name
+    mean = f"mean {np.mean(alone):.4f} +- {np.std(alone, ddof=1) / 2**0.5:.4f} bits/dim (2 images)"
+    assert lines == [*(f"{value:.4f}  {file}" for file, value in bits.items()), mean]
 
 
 def test_pictures_of_colour_are_scored_under_a_class_by_a_model_that_paints_pixels(tmp_path: Path) -> None:
@@ -80,6 +81,7 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
     lines = done("classify", "--model", directory, *files).splitlines()
     best = law.posterior.max(axis=1)
     assert lines == [f"{name}  {share:.4f}  {file}" for name, share, file in zip(law.best, best, files, strict=True)]
+    assert done("classify", "--model", directory, tmp_path).splitlines() == lines  # a folder: by name
     rows = json.loads(done("classify", "--model", directory, *files, "--json"))["data"]
     assert [(row["picture"], row["class"]) for row in rows] == [*zip(map(str, files), law.best, strict=True)]
     for i, row in enumerate(rows):

@@ -11,7 +11,7 @@ from scanline.model.datasets.source import ImageSet
 from scanline.model.training import TrainingConfig
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.run.clock import LONGEST_WARM_UP, ROW_SECONDS, ROW_UPDATES, RunClock
-from scanline.model.training.run.record import FILE, Run, check_same_images, describe, load_run
+from scanline.model.training.run.record import FILE, Run, check_out, check_same_images, describe, load_run
 from scanline.model.training.run.state import ResumeError
 
 IMAGES = ImageSet(np.zeros((5, 6), np.uint8), np.ones((2, 6), np.uint8), 2, 3, 1, None, "abc", duplicates=4)
@@ -56,6 +56,15 @@ def test_other_images_are_refused_with_their_numbers() -> None:
     check_same_images(run(), IMAGES)
     with pytest.raises(ResumeError, match="have changed since the run began: 7 then, 6 now;"):
         check_same_images(run(), replace(IMAGES, digest="other", train=IMAGES.train[1:]))
+
+
+def test_files_of_somebody_else_are_not_replaced(tmp_path: Path) -> None:
+    check_out(tmp_path / "new")
+    (tmp_path / "README.md").write_text("# My thesis\n")
+    with pytest.raises(ValueError, match=r"has a README\.md and is no model's directory"):
+        check_out(tmp_path)
+    run().save(tmp_path)
+    check_out(tmp_path)
 
 
 TIMED = TrainingConfig(updates=10**9, minutes=10, learning_rate=1.0, warm_up=100)

@@ -13,7 +13,7 @@ FIELDS = {  # label: fields, the parameter that is named, the code
     "no images": ({"n": 0}, "n", "invalid_value"),
     "too many images": ({"n": 2001}, "n", "invalid_value"),
     "n as text": ({"n": "4"}, "n", "invalid_value"),
-    "a negative seed": ({"seed": -1}, "seed", "invalid_value"),
+    "a negative seed": ({"seed": -2}, "seed", "invalid_value"),
     "a seed of 64 bits": ({"seed": 2**63}, "seed", "invalid_value"),
     "temperature 0": ({"temperature": 0}, "temperature", "invalid_value"),
     "temperature 3": ({"temperature": 3}, "temperature", "invalid_value"),

@@ -10,25 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 from PIL import Image
-from typer import Typer
-from typer.main import get_command
 
-from scanline.server.cli.commands.train import train
 from tests.support.commands import done
 from tests.support.server.running_server import serve
 
 PAGE = (Path(__file__).parents[4] / "docs" / "train.md").read_text()
 SCRIPT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
-
-
-def test_its_options_exist() -> None:
-    named = set(re.findall(r"`(--[a-z-]+)", PAGE))
-    assert len(named) > 7
-    app = Typer()
-    app.command()(train)
-    parameters = get_command(app).params
-    assert named <= {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
 
 
 def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,20 +93,22 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
         f"serve it:      scanline serve --model {out}",
         "20 updates are too few to learn what the pictures show; give more --minutes",
     ]
+    measured = json.loads(done("evaluate", out, "--data", pictures, "--json"))
+    assert (measured["dataset"], measured["bits_per_dim"]) == (pictures.name, found["bits_per_dim"])
     card = (out / "README.md").read_text()
     for stated in (
         metadata(out.name, found, published=False),
         f"# {out.name}",
         f"**{found['bits_per_dim']:.4f} +- ",
-        f"`{pictures}`: ",
+        f"`{pictures.name}`: ",
         "duplicates left out, 2 files refused",
         "20 updates of 8 images",
         "minutes on ",
         "![64 samples, seed 0, temperature 1](samples.png)",
-        f"scanline serve --model {out}",
+        f"scanline serve --model {out.name}",
     ):
         assert stated in card
-    for absent in ("None", "mirrored", "| positions |"):
+    for absent in ("None", "mirrored", "| positions |", str(out.parent), str(pictures.parent)):
         assert absent not in card
 
 
@@ -186,7 +188,7 @@ def test_a_run_begins_with_the_weights_of_a_model_and_layers_are_added_to_it(
     for name, tensor in start.state_dict().items():
         assert (tensor - after.state_dict()[name]).abs().max() < 1e-3, name
     card = (out / "README.md").read_text()
-    assert f"| first weights | those of `{trained[0]}`, with layers added up to {layers} |" in card
+    assert f"| first weights | those of `{trained[0].name}`, with layers added up to {layers} |" in card
     done("train", "--no-compile", "--resume", "--out", out, "--updates", 2)
     said = refused("train", "--data", pictures, "--from", out, "--layers", layers, "--out", tmp_path / "new")
     assert said == f"{out} has {layers} layers, and --layers can only add to them"

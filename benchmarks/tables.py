@@ -1,0 +1,242 @@
+"""The tables of README.md and docs/performance.md, made from recorded measurements: no figure is typed into a page.
+
+    python -m benchmarks.tables                              write the tables from docs/figures and evaluation.json
+    python -m benchmarks.tables --measure cpu                measure this machine first; --models a,b: these alone
+    python -m benchmarks.tables --record http LOAD.txt       take over the last line of benchmarks.serving.load
+    python -m benchmarks.tables --record gpu RESULTS.json    take over the results of benchmarks.gpu
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->`; its caption says machine, date and commit.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from scanline.model import zoo
+
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "docs/figures"
+PAGES = (ROOT / "README.md", ROOT / "docs/performance.md")
+TABLE = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+FACTS = ("date", "machine", "commit", "torch")
+
+# name in the data: name on the page, and the arguments of `scanline bench`
+MODELS = {
+    "mnist-small": ("`mnist-small`", ("--model", "mnist-small")),
+    "cifar10-small": ("`cifar10-small`", ("--model", "cifar10-small")),
+    "mnist": ("the paper's MNIST size", ("--random", "mnist")),
+    "cifar10": ("the paper's CIFAR-10 size", ("--random", "cifar10")),
+}
+PAPER_BITS = {"mnist-small": 0.644, "cifar10-small": 3.40}  # of the paper's models, its tables 1 and 2
+Data = dict[str, Any]
+
+
+def rendered(page: str) -> str:
+    """Return the text of a page with every table made anew."""
+    return TABLE.sub(lambda found: f"<!-- table {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end -->", page)
+
+
+def cpu() -> str:
+    """Return the table of painting on a processor: seconds of one image and images/s with 64 in flight."""
+    data, rows = _figures("cpu"), []
+    for name, measured in data["models"].items():
+        exact, int8, authors = measured["exact"], measured["int8"], measured["authors"]
+        ratio = authors["one"] / exact["one"], exact["of_64"] / authors["of_64"]
+        ways = (exact, int8, authors)
+        rows.append(
+            (f"{MODELS[name][0]}, one image", *(f"{_number(way['one'])} s" for way in ways), f"{ratio[0]:.0f}x")
+        )
+        rows.append(("images/s, 64 in flight", *(_number(way["of_64"]) for way in ways), f"{ratio[1]:.1f}x"))
+    return _table(("", "ours", "ours, int8", "authors", "ours / authors"), rows, _where(data))
+
+
+def ceilings() -> str:
+    """Return the table of rates with 64 in flight against torch doing only the model's products."""
+    data = _figures("cpu")
+    rows = [
+        (MODELS[name][0], *(_share(measured[way]["of_products"]) for way in ("exact", "int8")))
+        for name, measured in data["models"].items()
+    ]
+    return _table(("", "ours", "ours, int8"), rows, _where(data))
+
+
+def http() -> str:
+    """Return the table of serving: a row a case of benchmarks.serving.load."""
+    data = _figures("http")
+    rows = []
+    for case, result in data["cases"].items():
+        seconds = *result["request_seconds"], *result["first_pixel_seconds"]
+        rate = f"{result['images_per_second']:.0f}", f"{result['served_over_offline']:.2f}"
+        rows.append((case, *rate, *(f"{value:.2g} s" for value in seconds)))
+    names = ("", "images/s", "of offline", "request p50", "p99", "first pixel p50", "p99")
+    return _table(names, rows, _where(data))
+
+
+def gpu() -> str:
+    """Return the table of painting and scoring on a GPU."""
+    data = _figures("gpu")
+    found = data["findings"]
+    counts = sorted({int(name.split("/")[3]) for name in found if name.startswith("rates/")}, reverse=True)
+    lines = [(f"{count:,} in flight", f"rates/{{}}/float32/{count}/images_per_second") for count in counts]
+    lines += [
+        ("4,096, `--precision bfloat16-state`", "rates/{}/bfloat16/4096/images_per_second"),
+        ("4,096: traffic of states, of the copy", "rates/{}/float32/4096/of_copy"),
+        ("likelihoods, images/s", "reading/{}/score"),
+        ("one image, ms", "one_image/{}"),
+        ("the authors' library, 4,096", "authors/{}/4096/images_per_second"),
+    ]
+    rows = []
+    for what, place in lines:
+        values = [found.get(place.format(name)) for name in MODELS]
+        if any(value is not None for value in values):
+            rows.append((what, *("" if value is None else _number(value) for value in values)))
+    return _table(("images/s", *(page for page, _ in MODELS.values())), rows, _where(data))
+
+
+def quality() -> str:
+    """Return the table of the shipped models' test results, from evaluation.json."""
+    names = ("", *(MODELS[name][0] for name in zoo.names()))
+    found = [_evaluation(name) for name in zoo.names()]
+    lines: tuple[tuple[str, Callable[[Data], str]], ...] = (
+        ("test bits/dim", _bits),
+        ("given the true class", lambda e: _bits(e["classes"]["true_class"])),
+        ("where the class is drawn", lambda e: _bits(e["classes"]["any_class"])),
+        ("classified rightly", lambda e: _share(e["classes"]["classification"]["accuracy"])),
+        ("by default: recognisable samples", lambda e: _share(e["quality"]["default"]["recognisable"])),
+        ("by default: Frechet distance", lambda e: f"{e['quality']['default']['frechet_distance']:.1f}"),
+        ("copies of training images", lambda e: str(e["quality"]["nearest_training_image"]["copies"])),
+    )
+    paper = ("the paper's model, bits/dim", *(f"{PAPER_BITS[name]:.3f}" for name in zoo.names()))
+    return _table(names, [paper, *((what, *map(value, found)) for what, value in lines)])
+
+
+def guidance() -> str:
+    """Return the table of samples by guidance, from evaluation.json."""
+    names = ("", "guidance", "as asked for", "recognisable", "Frechet distance")
+    rows = [
+        (MODELS[name][0], f"{row['guidance']:g}", _share(row["as_asked"]), _share(row["recognisable"]),
+         f"{row['frechet_distance']:.1f}")
+        for name in zoo.names()
+        for row in _evaluation(name)["guidance"]["rows"]
+    ]  # fmt: skip
+    return _table(names, rows)
+
+
+def models() -> str:
+    """Return README's table of the shipped models."""
+    rows = []
+    for name in zoo.names():
+        evaluation = _evaluation(name)
+        megabytes = (zoo.find(name) / "model.safetensors").stat().st_size / 1e6
+        rows.append(
+            (
+                f"[{name}](model/zoo/{name}/README.md)",
+                f"{megabytes:.1f} MB",
+                _bits(evaluation),
+                f"{PAPER_BITS[name]:.3f}",
+            )
+        )
+    return _table(("model", "weights", "test bits/dim", "the paper's"), rows)
+
+
+TABLES = {made.__name__: made for made in (cpu, ceilings, http, gpu, quality, guidance, models)}
+
+
+def measure(names: Sequence[str]) -> None:
+    """Run `scanline bench` for these models and write docs/figures/cpu.json after each."""
+    path = FIGURES / "cpu.json"
+    data = json.loads(path.read_text()) if path.exists() else {"models": {}}
+    for name in names:
+        exact = _bench(name, "--batches", "1,64")
+        int8 = _bench(name, "--batches", "64", "--precision", "int8", "--skip", "reading,position,softmax,authors")
+        authors = exact["bulk"][1]["authors"]
+        data |= {fact: exact[fact] for fact in FACTS}
+        data["models"][name] = {
+            "exact": _rates(exact),
+            "int8": _rates(int8),
+            "authors": {"one": exact["one_image"]["authors"], "of_64": authors["images_per_second"]},
+        }
+        path.write_text(json.dumps(data, indent=1) + "\n")
+
+
+def record(kind: str, source: Path) -> None:
+    """Write docs/figures/{http,gpu}.json from a measurement's output."""
+    if kind == "http":
+        found = json.loads(source.read_text().splitlines()[-1])
+        kept = {fact: found[fact] for fact in (*FACTS, "configuration", "cases")}
+    else:
+        found = json.loads(source.read_text())
+        findings = [finding for part in found["parts"].values() for finding in part["findings"]]
+        kept = {fact: found[fact] for fact in (*FACTS, "gpu", "triton")}
+        kept["findings"] = {finding["name"]: finding["value"] for finding in findings}
+    (FIGURES / f"{kind}.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def _bench(name: str, *arguments: str) -> Data:
+    command = (sys.executable, "-m", "scanline", "bench", "--json", *MODELS[name][1], *arguments)
+    done: Data = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return done
+
+
+def _rates(result: Data) -> dict[str, float]:
+    last = result["bulk"][-1]["ours"]
+    one = result["one_image"]["ours"]["seconds_median"]
+    return {"one": one, "of_64": last["images_per_second"], "of_products": last["of_matrix_rate"]}
+
+
+def _figures(name: str) -> Data:
+    data: Data = json.loads((FIGURES / f"{name}.json").read_text())
+    return data
+
+
+def _evaluation(name: str) -> Data:
+    data: Data = json.loads((zoo.find(name) / "evaluation.json").read_text())
+    return data
+
+
+def _bits(evaluation: Data) -> str:
+    return f"{evaluation['bits_per_dim']:.4f} ± {evaluation['standard_error']:.4f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.0f} %"
+
+
+def _number(value: float) -> str:
+    """Return a number with three digits that count."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
+def _where(data: Data) -> str:
+    machine = data["machine"]
+    on = data.get("gpu", {}).get("name") or f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+    return f"{on}, torch {data['torch']}, {data['date'][:10]}, commit {data['commit']}."
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    lines = [" | ".join(row) for row in (names, ["---"] * len(names), *rows)]
+    return "\n".join([*(f"| {line} |" for line in lines), *(("", caption) if caption else ())])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure or record what is asked for, and write the pages."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--measure", choices=("cpu",))
+    parser.add_argument("--models", default=",".join(MODELS), help="of --measure, separated by commas")
+    parser.add_argument("--record", nargs=2, metavar=("KIND", "FILE"))
+    options = parser.parse_args(arguments)
+    if options.measure:
+        measure(options.models.split(","))
+    if options.record:
+        record(options.record[0], Path(options.record[1]))
+    for page in PAGES:
+        page.write_text(rendered(page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
