@@ -106,10 +106,6 @@ class GenerateRequest:
         """Return which of `known` image `index` completes."""
         return index * len(self.known) // self.n if self.known else None
 
-    def first_of(self, source: int) -> int:
-        """Return the first image that completes `source` of `known`."""
-        return -(-source * self.n // len(self.known))
-
     def particles_of(self, index: int) -> int:
         """Return how many particles image `index` has: 1 where no known byte follows a hidden one, which would weigh
         them."""

@@ -210,7 +210,8 @@ class OutputFields(SizeFields):
         Literal["png", "webp", "gif", "apng"],
         Field(
             description="of the images in JSON answers and events: lossless png or webp; in answers also gif, apng, and"
-            " with frames, seconds or scale webp: a film of the painting of each image"
+            " with frames, seconds or scale webp: a film of the painting of each image; gif and apng exclude an Accept"
+            " of image/png or application/x-npy"
         ),
     ] = "png"
     frames: Frames = None

@@ -93,7 +93,7 @@ class EngineClient(EngineHandle):
         """Stop the engine, by force where it does not exit by itself."""
         assert self.process is not None
         self.closing.set()
-        self.process.send(Stop())
+        self.process.pipe.send(Stop())
         if self.process.accepts_requests:
             await asyncio.wait({self.supervisor}, timeout=CLOSING_SECONDS)
         self.process.kill()
@@ -117,14 +117,14 @@ class EngineClient(EngineHandle):
         if job.has_ended:
             return
         if self.quarantine.end(job.id, cancelled=True) and self.process:
-            self.process.send(Cancel(job.id))
+            self.process.pipe.send(Cancel(job.id))
         self._send_admitted()
 
     def _send_admitted(self) -> None:
         """Send the engine the requests that may be in it now."""
         if self.process is not None and self.process.accepts_requests:
             for request in self.quarantine.admit():
-                self.process.send(self.jobs[request].remainder)
+                self.process.pipe.send(self.jobs[request].remainder)
 
     def _receive(self, events: list[Event]) -> None:
         for event in events:

@@ -1,14 +1,47 @@
-"""The stateful softmax baseline: cached steps must compute plain softmax attention over the whole image."""
+"""The two baselines of scanline bench: the authors' library, and softmax attention with a cache."""
+
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 from scanline.kernels.causal_conv import causal_conv
-from scanline.model.bench.baselines import SoftmaxCache, cache_bytes, project, too_large
+from scanline.model.bench import baselines
+from scanline.model.bench.baselines import (
+    FastTransformers,
+    SoftmaxCache,
+    cache_bytes,
+    missing_library,
+    project,
+    too_large,
+)
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 from tests.support.close import assert_close
+
+
+def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fast_transformers", None)
+    monkeypatch.delitem(sys.modules, "fast_transformers.builders", raising=False)
+    reason = missing_library()
+    assert reason is not None
+    assert reason.startswith("pytorch-fast-transformers is not installed")
+
+
+@pytest.mark.skipif(missing_library() is not None, reason="pytorch-fast-transformers is not installed")
+@pytest.mark.parametrize("variant", ["plain", "colour", "pixels"])
+def test_it_paints_whole_images_one_after_the_other(variant: str) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    baseline = FastTransformers(config, 3, "cpu")
+    for _ in range(config.bytes + 1):
+        baseline.paint_byte()
+    assert baseline.position == 2
+    assert len(baseline.images[:, 1:].unique()) > 2
+    baseline.measure(0.0)
+    rate = baseline.rate()
+    assert rate.calls == baselines.MINIMUM_BYTES
+    assert rate.images_per_second == pytest.approx(3e3 / (config.bytes * rate.step_ms_median))
 
 
 def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
