@@ -94,9 +94,9 @@ def test_no_instruction_asks_an_index_for_our_package() -> None:
 
 
 def test_an_instruction_names_what_the_extra_needs() -> None:
-    error = extras.MissingExtraError("a cluster", "cluster")
+    error = extras.MissingExtraError("--cluster", "cluster")
     packages = r"'ray\[serve\][<>=.,\d]+' 'grpcio[<>=.,\d]+'"
-    assert re.fullmatch(f"a cluster needs the extra cluster: pip install {packages}", str(error))
+    assert re.fullmatch(f"--cluster needs the extra cluster: pip install {packages}", str(error))
 
 
 @pytest.mark.slow  # asks the package index

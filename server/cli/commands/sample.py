@@ -1,5 +1,7 @@
-"""scanline sample: paint images into a picture, an array or a folder."""
+"""scanline sample: paint images into a picture, an array or a folder, on this machine or on a cluster."""
 
+import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,11 +10,12 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
+from scanline.model.extras import MissingExtraError
 from scanline.model.images.film import requested
 from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
-from scanline.server.cli.progress import model_bar
+from scanline.server.cli.progress import add_stage, model_bar, progress_bar
 
 IMAGES, IMAGES_OF_EACH_CLASS = 64, 10
 
@@ -41,10 +44,18 @@ def sample(
     device: options.Device = "auto",
     precision: options.Precision = DEFAULT,
     backend: options.Backend = AUTO,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Paint on the replicas of a service on this Ray cluster (auto or host:port), into a folder."
+            " The same command resumes an interrupted run."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
-    zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
+    if cluster is None:
+        zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
     from scanline.model.images.saving import check_film, check_out, save_classes, save_images
     from scanline.model.inference import load
     from scanline.model.tasks import paint
@@ -56,6 +67,15 @@ def sample(
     shown_film = check_out(out, requested(film, frames, seconds, scale))
     if each_class and class_name is not None:
         raise ValueError("--class and --each-class exclude each other; give one of them")
+    if cluster is not None:
+        if (device, precision, backend) != ("auto", DEFAULT, AUTO):
+            raise ValueError(
+                "--device, --precision and --backend are settings of the service; leave them out with --cluster"
+            )
+        if each_class:
+            raise ValueError("--each-class paints on this machine; with --cluster, give --class once for each class")
+        _sample_on_cluster(cluster, model, n or IMAGES, out, seed, temperature, class_name, guidance, as_json)
+        return
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
@@ -81,3 +101,42 @@ def sample(
     more: dict[str, object] = {**tasks[0].used}
     more |= {"classes": shown} if shown else {}
     print_summary(np.concatenate([batch.bits_per_dim for batch in painted]), "images", out, seed, as_json, more)
+
+
+def _sample_on_cluster(
+    address: str,
+    model: str,
+    n: int,
+    out: Path,
+    seed: int | None,
+    temperature: float | None,
+    class_name: str | None,
+    guidance: float | None,
+    as_json: bool,
+) -> None:
+    """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""
+    import asyncio
+
+    from scanline.server.engine.job import EngineFailedError
+
+    if out.suffix:
+        raise ValueError(f"--out {out}: --cluster writes into a folder")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        from scanline.server.cluster import folder
+    except ImportError:
+        raise MissingExtraError("--cluster", "cluster") from None
+    recipe = folder.Recipe(model, n, checked_seed(seed), temperature, class_name, guidance)
+    recipe = folder.open_folder(out, recipe, seed is None)
+    with progress_bar() as bar:
+        painting = folder.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))
+        try:
+            bits = asyncio.run(painting)
+        except EngineFailedError as error:
+            raise ValueError(f"{error} {out} keeps what was painted; the same command resumes.") from None
+    if as_json:
+        painted = {"painted": len(bits), "bits_per_dim": bits}
+        print(json.dumps({"out": str(out), "n": n, "seed": recipe.seed, **painted}))
+    else:
+        mean = f", {sum(bits) / len(bits):.3f} bits/dim" if bits else ""
+        print(f"{n} images in {out}, seed {recipe.seed}, {len(bits)} of them painted in this run{mean}")

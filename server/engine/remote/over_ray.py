@@ -24,6 +24,8 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
+from scanline.model.config import ModelConfig
+from scanline.model.defaults import Defaults
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import Job
@@ -110,6 +112,11 @@ class ReplicaPool(RemoteEngine):
         """Wait a while for the first poll, so that a new ingress does not refuse what the others would accept."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.first_answer.wait(), STARTUP_SECONDS)
+
+    async def model(self) -> tuple[ModelConfig, Defaults]:
+        """Return the model's configuration and the defaults of its requests once a replica has answered."""
+        await self.first_answer.wait()
+        return self.known[0].config, self.known[0].defaults
 
     async def close(self) -> None:
         """Stop polling. The replicas are Serve's to stop."""

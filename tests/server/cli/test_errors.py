@@ -51,6 +51,10 @@ CASES = {  # label: a command, run in a folder with everything else that it name
         "sample --model shapes --class star --each-class",
         "--class and --each-class exclude each other",
     ),
+    "every class on a cluster": (
+        "sample --model shapes --each-class --cluster auto --out new",
+        "--each-class paints on this machine; with --cluster, give --class once for each class",
+    ),
     "particles of whole pictures": ("score grey.png --particles 4", "--particles is for estimates; give --keep-rows"),
     "a broken data file": ("evaluate digits --data broken", "t10k-images-idx3-ubyte.gz is truncated"),
     "a model of no data set": ("evaluate grey --data data", "no data set has images of 7 x 5 x 1"),

@@ -1,0 +1,226 @@
+"""`scanline sample --cluster`: a folder of images painted by a running service's replicas, without its ingress.
+
+Each image is written as soon as it is finished and is not kept in memory. A folder that an earlier run left incomplete
+is completed.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+from array import array
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import ray
+from ray import serve
+from ray.exceptions import AuthenticationError, RayError
+
+from scanline.model.atomic import write_atomically
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.images.pictures import encode_image
+from scanline.model.images.saving import file_name
+from scanline.model.sampling.messages import Event, Finished, GenerateRequest
+from scanline.model.tasks import paint
+from scanline.model.tasks.paint import PaintValues
+from scanline.model.tasks.task import Task
+from scanline.server.cluster.application import INGRESS
+from scanline.server.engine.job import EngineFailedError, Job
+from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.remote.over_ray import ReplicaPool
+from scanline.server.engine.worker.process import EngineOptions
+
+RECIPE = "recipe.json"
+CONNECT_SECONDS = 5.0
+Progress = Callable[[int], None]  # called with the number of images in the folder
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What determines all images of a folder; None: the model's default."""
+
+    model: str
+    n: int
+    seed: int
+    temperature: float | None = None
+    class_name: str | None = None
+    guidance: float | None = None
+    digest: str | None = None  # of the model, once a run has painted; no part of what a user asks for
+
+    def __str__(self) -> str:
+        shows = "" if self.class_name is None else f", class {self.class_name}"
+        drawn = "" if self.temperature is None else f", temperature {self.temperature:g}"
+        guided = "" if self.guidance is None else f", guidance {self.guidance:g}"
+        return f"{self.model}, n {self.n}, seed {self.seed}{drawn}{shows}{guided}"
+
+
+class FolderTask(Task):
+    """Images that are written to a folder as they finish, and not kept."""
+
+    request: GenerateRequest
+
+    def __init__(self, request: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
+        self.request, self.count, self.out = request, len(request.indices), out
+        self.shape, self.progress = shape, progress
+        self.finished: deque[Finished] = deque()  # that are not written yet
+        self.bits_per_dim = array("d")  # of the images that this run painted
+
+    def receive(self, event: Event) -> None:
+        """See Task.receive."""
+        if isinstance(event, Finished):
+            self.finished.append(event)
+
+    def work(self) -> Iterator[None]:
+        """Write what has finished; EngineFailedError where it cannot be written."""
+        while self.finished:
+            try:
+                self._write(self.finished.popleft())
+            except OSError as error:
+                raise EngineFailedError(f"{self.out}: {error.strerror}.") from None
+            self.progress(self.request.n - self.count + len(self.bits_per_dim))
+            yield
+
+    def result(self) -> list[float]:
+        """Return the bits/dim of the images."""
+        return self.bits_per_dim.tolist()
+
+    def _write(self, event: Finished) -> None:
+        image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
+        path = self.out / file_name(event.index, self.request.n)
+        temporary = path.with_suffix(".part")
+        temporary.write_bytes(image)
+        temporary.replace(path)
+        self.bits_per_dim.append(event.bits_per_dim)
+
+
+def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
+    """Return the recipe of a new folder, or of an earlier run's; ValueError where that one differs.
+
+    The earlier run's seed replaces a random one.
+    """
+    out.mkdir(exist_ok=True)
+    path = out / RECIPE
+    if path.exists():
+        try:
+            earlier = Recipe(**json.loads(path.read_text()))
+        except (ValueError, TypeError):
+            raise ValueError(f"{path} is not a recipe of an earlier run; choose another folder") from None
+        if seed_is_random:
+            recipe = replace(recipe, seed=earlier.seed)
+        if replace(earlier, digest=None) != recipe:
+            raise ValueError(f"{out} contains images of {earlier}, not of {recipe}; choose another folder")
+        return earlier
+    if any(out.glob("*.png")):
+        raise ValueError(f"{out} contains images but no {RECIPE} of an earlier run; choose another folder")
+    _write_recipe(out, recipe)
+    return recipe
+
+
+def with_digest(out: Path, recipe: Recipe, served: list[str]) -> Recipe:
+    """Return the recipe with the digest of the model that painted the folder so far, which a new folder gets: the first
+    of those that are `served`. ValueError where it is not among them."""
+    if recipe.digest is None:
+        recipe = replace(recipe, digest=served[0])
+        _write_recipe(out, recipe)
+    elif recipe.digest not in served:
+        raise ValueError(
+            f"{out} contains images of {recipe.model} with other weights or of another build than the cluster has now;"
+            " choose another folder"
+        )
+    return recipe
+
+
+def _write_recipe(out: Path, recipe: Recipe) -> None:
+    write_atomically(out / RECIPE, lambda temporary: temporary.write_text(json.dumps(asdict(recipe)) + "\n"))
+
+
+def missing_images(out: Path, n: int) -> tuple[int, ...]:
+    """Return the indices of the images that are not in the folder yet."""
+    present = {path.name for path in out.glob("*.png") if path.stat().st_size}
+    return tuple(index for index in range(n) if file_name(index, n) not in present)
+
+
+async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
+    """Paint the missing images of a folder and return their bits/dim.
+
+    ValueError where the cluster has no such service, the model no such class, or its images cannot be guided;
+    EngineFailedError where the request failed on it.
+    """
+    missing = missing_images(out, recipe.n)
+    progress(recipe.n - len(missing))
+    if not missing:
+        return []
+    async with connect(address, recipe.model, 2 * len(missing)) as replicas:  # a guided image counts as two
+        config, defaults = await replicas.model()
+        recipe = with_digest(out, recipe, [replicas.digest, *(status.digest for status in replicas.known)])
+        task = folder_task(recipe, missing, replicas, ModelInfo(config, defaults), out, progress)
+        job = Job(replace(task.request, id=next(replicas.request_ids)), task)
+        with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
+            async for _ in job.changes():
+                for _ in task.work():
+                    await asyncio.sleep(0)
+    return task.result()
+
+
+def folder_task(
+    recipe: Recipe, missing: tuple[int, ...], replicas: ReplicaPool, model: ModelInfo, out: Path, progress: Progress
+) -> FolderTask:
+    """Return the task that paints the missing images; InvalidInput where the model does not know the class, or cannot
+    be guided on these replicas."""
+    values = PaintValues(recipe.n, recipe.seed, recipe.class_name, None, recipe.temperature, recipe.guidance)
+    request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
+    request.check_slots(replicas.max_slots_per_image)
+    return FolderTask(request, out, model.config.image_shape, progress)
+
+
+@asynccontextmanager
+async def connect(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
+    """Yield the replicas of a model in a service on the Ray cluster at `address`, with room for so many waiting images.
+
+    ValueError where there are none.
+    """
+    _join(address)
+    try:
+        handle = serve.get_deployment_handle(model, app_name=_service(model))
+        # 2: this client shares the slots with one ingress at least
+        replicas = ReplicaPool(handle, 2, EngineOptions(Path(model)), QueueLimits(images))
+        replicas.start()
+        try:
+            yield replicas
+        finally:
+            await replicas.close()
+    finally:
+        ray.shutdown()
+
+
+def _join(address: str) -> None:
+    """Connect this process to the Ray cluster; ValueError with the reason where that fails."""
+    try:
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if port.isdigit():  # fail within seconds: Ray itself retries for minutes
+            socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        logging.getLogger("ray.serve").setLevel(logging.ERROR)
+    except (OSError, ValueError, RuntimeError, RayError) as error:
+        causes = (error, error.__cause__, error.__context__)
+        if any(isinstance(cause, AuthenticationError) for cause in causes):
+            reason = "it requires a token: set RAY_AUTH_MODE=token"
+        else:
+            reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"--cluster {address}: cannot connect to the Ray cluster ({reason})") from None
+
+
+def _service(model: str) -> str:
+    """Return the name of the Serve application that has the model."""
+    applications = serve.status().applications
+    for name, application in applications.items():
+        if INGRESS in application.deployments and model in application.deployments:
+            return name
+    services = [application.deployments for application in applications.values() if INGRESS in application.deployments]
+    models = sorted({name for deployments in services for name in deployments} - {INGRESS})
+    served = f"it serves {', '.join(models)}" if models else "no service runs there"
+    raise ValueError(f"--model {model}: the cluster does not serve it; {served}")
