@@ -12,7 +12,7 @@ from scanline.model.inputs import InvalidInput
 
 ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
 NONE = "none"  # means no class, also where the model has a default, unless a class has this name
-MOST_LISTED = 100  # names in a message
+MAX_NAMES = 100  # names in a message
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
@@ -88,5 +88,5 @@ def plain(text: str, param: str = "class") -> str:
 def _names(config: ModelConfig) -> str:
     """Return the classes' names for a message, the first hundred of them."""
     names = config.class_names
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return ", ".join(names[:MOST_LISTED]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more

@@ -62,9 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     compiled = Compiler(options.capability, options.jobs, options.share or 0)
     with compiled.active():
         for name in options.models:
-            launch_all(load(name, None, "cpu"), options.capability)
+            launch_all(load(name, None, "cpu"))
         for preset in options.random:
-            launch_all(load(None, preset, "cpu"), options.capability)
+            launch_all(load(None, preset, "cpu"))
     each = ", ".join(f"{count} {name}" for name, count in sorted(Counter(compiled.names).items()))
     print(f"{len(compiled.names)} kernels compiled for sm_{options.capability}: {each}")
     return 0
@@ -79,16 +79,15 @@ def _run_jobs(options: argparse.Namespace) -> int:
     return int(any(statuses))
 
 
-def launch_all(model: Transformer, capability: int) -> None:
+def launch_all(model: Transformer) -> None:
     """Make every kind of launch that serving a model makes."""
-    from scanline.model.backends.cuda import CudaBackend, CudaOptions
+    from scanline.model.backends.cuda import CudaBackend
     from scanline.model.backends.prefill_batch import PrefillBatch
     from scanline.model.backends.slots import SlotPool
 
     config = model.config
-    options = CudaOptions() if divmod(capability, 10) == HOPPER else CudaOptions(tile_rows=None)
     for state_dtype in STATES:
-        backend = CudaBackend(model, state_dtype, options=options)
+        backend = CudaBackend(model, state_dtype)
         pool = SlotPool.empty(config, SLOTS, model.device, state_dtype, backend.deferred)
         backend.warm_up(pool)
         for size in backend.options.sizes:

@@ -14,7 +14,7 @@ MIN_TEMPERATURE = 1e-6  # the likeliest byte, nearly always; far below it, float
 MAX_TEMPERATURE = 2.0
 MAX_PARTICLES = 64  # of a completion
 MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
-MOST_RANGES = 1024  # of images that are chosen by their numbers
+MAX_RANGES = 1024  # of images that are chosen by their numbers
 RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
 SEPARATOR = re.compile(r"[\s,]+")
 DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
@@ -91,9 +91,9 @@ def check_count(images: int, most: int, param: str, counted: str = "") -> None:
 def ranges(text: str, count: int, param: str) -> list[range]:
     """Return which of `count` things a text names by numbers from 0 and ranges, such as 3,17-20; InvalidInput where it
     names something else."""
-    parts = SEPARATOR.split(text.strip(), MOST_RANGES)
-    if len(parts) > MOST_RANGES:
-        raise InvalidInput(f"{param} may have at most {MOST_RANGES} numbers and ranges.", param)
+    parts = SEPARATOR.split(text.strip(), MAX_RANGES)
+    if len(parts) > MAX_RANGES:
+        raise InvalidInput(f"{param} may have at most {MAX_RANGES} numbers and ranges.", param)
     found = []
     for part in parts:
         if not (match := RANGE.fullmatch(part)):

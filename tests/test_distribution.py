@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 COMPILER = shutil.which("c++")
 PIP = (sys.executable, "-m", "pip", "--quiet", "--retries=0", "--timeout=5")
 ASKS_AN_INDEX = re.compile(r"install ['\"]?scanline|\bscanline(-server)?\[")  # for a package that is on none
-OF_ITSELF = '"scanline-server[cluster,hub,onnx,otel,parquet,speech,train]",'  # in pyproject.toml: the extra dev
+OF_ITSELF = '"scanline-server[cluster,hub,onnx,otel,parquet,train]",'  # in pyproject.toml: the extra dev
 GENERATED = ("server/web/dist/", "package-lock.json")
 
 
@@ -101,7 +101,7 @@ def test_an_instruction_names_what_the_extra_needs() -> None:
 
 @pytest.mark.slow  # asks the package index
 def test_an_extra_comes_from_an_index_and_scanline_from_the_wheel(pure_wheel: Path, tmp_path: Path) -> None:
-    """The extra is `speech`, one package without dependencies; ours are left out, since torch is one of them."""
+    """The extra is `parquet`, one package without dependencies; ours are left out, since torch is one of them."""
     if find_spec("pip") is None:
         pytest.skip("there is no pip")
     venv.create(tmp_path / "empty")
@@ -112,14 +112,14 @@ def test_an_extra_comes_from_an_index_and_scanline_from_the_wheel(pure_wheel: Pa
     def run(code: str) -> str:
         return subprocess.check_output([python, "-c", code], cwd=tmp_path, text=True).strip()
 
-    instruction = run("from scanline.model.extras import install_command; print(install_command('speech'))")
+    instruction = run("from scanline.model.extras import install_command; print(install_command('parquet'))")
     assert instruction.startswith("pip install ")
     installed = subprocess.run([*pip, *shlex.split(instruction)[2:]], check=False)
     if installed.returncode and subprocess.run([*pip, "--dry-run", "six"], check=False).returncode:
         pytest.skip("no package index can be reached")
     assert installed.returncode == 0
     names = "from importlib.metadata import packages_distributions as names; print(names()['scanline'])"
-    assert run(f"import espeakng_loader, scanline; {names}") == f"['{extras.DISTRIBUTION}']"
+    assert run(f"import pyarrow, scanline; {names}") == f"['{extras.DISTRIBUTION}']"
 
 
 @pytest.mark.slow  # downloads some gigabytes, where the index has no build for CPUs

@@ -1,7 +1,10 @@
-"""The layers server -> model -> kernels: no import goes upward, and nothing below the server imports a web package."""
+"""The layers server -> model -> kernels: no import goes upward or in a circle, and nothing below the server imports a
+web package."""
 
 import ast
+import re
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,21 +14,10 @@ WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "webs
 # The rooms of a floor, each of which imports only those before it; files beside them are rooms, too.
 SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
 MODEL = [
-    *("config", "state", "network", "precision", "atomic", "inputs", "class_names", "defaults", "images"),
-    *(
-        "likelihood",
-        "extras",
-        "resources",
-        "formats",
-        "hub",
-        "zoo",
-        "device",
-        "backends",
-        "sampling",
-        "datasets",
-        "tasks",
-    ),
-    *("evaluation", "machine", "training", "bench", "compile_kernels", "progress", "inference"),
+    *("config", "state", "network", "precision", "atomic", "inputs", "named_files", "class_names"),
+    *("defaults", "images", "likelihood", "extras", "resources", "formats", "hub", "zoo", "device", "backends"),
+    *("sampling", "datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels"),
+    *("progress", "inference"),
 ]
 NOT_IMPORTED = {"kernels": {"model", "server"} | WEB, "model": {"server"} | WEB, "server": set[str]()}
 
@@ -43,22 +35,12 @@ def imports(path: Path) -> list[str]:
     return found
 
 
-def top_of(name: str) -> str:
-    return name.removeprefix("scanline.").partition(".")[0]
-
-
-def files_importing(floor: str, packages: set[str]) -> list[str]:
-    files = sorted((ROOT / floor).rglob("*.py"))
-    assert files
-    found = [(path.relative_to(ROOT), name) for path in files for name in imports(path)]
-    return [
-        f"{path} imports {name}" for path, name in found if name.removeprefix("scanline.").split(".")[0] in packages
-    ]
-
-
-@pytest.mark.parametrize("floor", ["kernels", "model", "server"])
+@pytest.mark.parametrize("floor", NOT_IMPORTED)
 def test_no_import_goes_upward_to_the_web_or_to_tests(floor: str) -> None:
-    assert files_importing(floor, NOT_IMPORTED[floor] | {"tests", "benchmarks"}) == []
+    forbidden, files = NOT_IMPORTED[floor] | {"tests", "benchmarks"}, sorted((ROOT / floor).rglob("*.py"))
+    assert files
+    found = [(path, name) for path in files for name in imports(path)]
+    assert [both for both in found if both[1].removeprefix("scanline.").split(".")[0] in forbidden] == []
 
 
 @pytest.mark.parametrize(("floor", "order"), [("server", SERVER), ("model", MODEL)])
@@ -75,6 +57,28 @@ def test_the_rooms_of_a_floor_import_in_one_direction(floor: str, order: list[st
             if within == floor and other in order and order.index(other) > order.index(room):
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    files = [path for floor in NOT_IMPORTED for path in (ROOT / floor).rglob("*.py")]
+    names = {f"scanline.{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}": path for path in files}
+    modules = {name.removesuffix(".__init__"): path for name, path in names.items()}
+    circles = TopologicalSorter[Path]()
+    for path in files:
+        imported = {modules.get(name, modules.get(name.rpartition(".")[0])) for name in imports(path)}
+        circles.add(path, *(other for other in imported if other not in (path, None)))
+    circles.prepare()  # raises CycleError
+
+
+def test_no_files_of_the_page_import_each_other_in_a_circle() -> None:
+    circles, found = TopologicalSorter[Path](), 0
+    for path in (ROOT / "server/web/src").rglob("*.ts"):
+        names = re.findall(r"""(?:from|import)\s*\(?"(\.[^"?]+)\"""", path.read_text())
+        files = [file for name in names if (file := (path.parent / f"{name}.ts").resolve()).is_file()]
+        circles.add(path.resolve(), *files)
+        found += len(files)
+    assert found > 50  # the imports are read
+    circles.prepare()
 
 
 def test_the_tests_of_kernels_and_model_need_no_web_package() -> None:

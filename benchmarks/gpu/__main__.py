@@ -23,7 +23,7 @@ import torch
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.results import FOLDER, SCHEMA, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
-from benchmarks.gpu.worker import LEAST, LEAST_DRY, run_parts
+from benchmarks.gpu.worker import MIN_DRY, MIN_PART, run_parts
 from scanline.model.machine import facts
 
 
@@ -42,8 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [part for part in PARTS if not options.parts or part.name in options.parts]
     left = [part for part in chosen if results.status(part.name) != "done"]
     try:
-        sizes, least = (DRY, LEAST_DRY) if options.dry_run else (ON_GPU, LEAST)
-        run_parts(left, sizes, results, deadline, least=least)
+        sizes, least = (DRY, MIN_DRY) if options.dry_run else (ON_GPU, MIN_PART)
+        run_parts(left, sizes, results, deadline, least)
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
     return conclusion(chosen, results)

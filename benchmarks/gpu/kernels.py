@@ -96,9 +96,9 @@ def _state_tile(what: str, of: ModelConfig, state: State, warps: int, copy: floa
     yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "", f"{moved / 1e6:.0f} MB")
 
 
-def layer_products(name: str, sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
+def layer_products(sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
     """Return the products of a layer: inner and outer width, whether x is normed, activation, whether x is added."""
-    of = config(name, sizes)
+    of = config(PAPER[0], sizes)
     width, keys, hidden = of.model_width, of.heads * of.key_width, of.feed_forward
     return {
         "query_key_value": (width, 2 * keys + width, True, "none", False),
@@ -112,7 +112,7 @@ def products(sizes: Sizes) -> Iterator[Finding]:
     """Yield times of the four products of a layer as the step launches them, and of torch's product alone."""
     device = sizes.device
     for batch in ROWS if not sizes.dry else (2,):
-        for name, (inner, outer, normed, activation, residual) in layer_products(PAPER[0], sizes).items():
+        for name, (inner, outer, normed, activation, residual) in layer_products(sizes).items():
             x, weight = torch.randn(batch, inner, device=device), torch.randn(outer, inner, device=device) / 16
             halves = Halves.of(weight.half().float())
             bias, out = torch.zeros(outer, device=device), torch.zeros(batch, outer, device=device)

@@ -14,7 +14,6 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import Sizes
 from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
-from benchmarks.gpu.tilings import tilings
 from benchmarks.gpu.training_step import training_step
 from benchmarks.gpu.update_profile import update_profile
 
@@ -47,7 +46,6 @@ PARTS = (
     Part("memory", memory, 10, "bytes of a slot, graphs and buffers"),
     Part("kernels", kernels, 25, "products alone"),
     Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
-    Part("tilings", tilings, 35, "products of large batches, by tile, and those of a layer in one launch"),
     Part("training", training_step, 90, "an update of the weights"),
     Part("update_profile", update_profile, 120, "variants of the compiled update, and the kernels of each"),
 )

@@ -30,10 +30,10 @@ from scanline.model.training.presets import PRESETS
 SHIPPED = ("mnist-small", "cifar10-small")
 PAPER = ("mnist", "cifar10")  # the paper's sizes, with random weights
 TINY = {
-    "height": 2, "width": 2, "layers": 1, "heads": 2, "key_width": 4, "value_width": 4, "feed_forward": 64,
+    "height": 2, "width": 2, "layers": 1, "heads": 2, "key_width": 4, "value_width": 4, "feed_forward": 16,
     "components": 2,
 }  # fmt: skip
-TINY_WINDOW = {"blocks": 1, "block_width": 64, "window_rows": 1, "window_columns": 1}
+TINY_WINDOW = {"blocks": 1, "block_width": 16, "window_rows": 1, "window_columns": 1}
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,7 @@ def tiny(config: ModelConfig) -> ModelConfig:
     return replace(config, **TINY, **window, **waves)
 
 
-DRY_OPTIONS: dict[str, Any] = {
-    "sizes": (1, 4), "steps": 2, "few": 2, "prefill_graphs": ((1, 8), (2, 4)), "tile_rows": 4,
-}  # fmt: skip
+DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "prefill_graphs": ((1, 8), (2, 4))}
 STATES = (torch.float32, torch.bfloat16)
 
 

@@ -31,7 +31,7 @@ def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
         return {sizes.most: {"unchained": {"chained": False}}}
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
-    unchained |= {"narrow": {"chained": False, "narrow": True}, "without_tiles": {"tile_rows": None}}
+    unchained |= {"narrow": {"chained": False, "narrow": True}}
     exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
     return {
         sizes.most: {"chained": {}, **unchained},

@@ -25,7 +25,7 @@ from benchmarks.gpu.setup import DRY, ON_GPU, SHIPPED, Sizes, config
 from scanline.kernels import gpu
 from scanline.model.bench.measure import synchronize
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.data.positions import Drawn
+from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
@@ -105,7 +105,7 @@ def run(name: str, variant: str, sizes: Sizes) -> None:
     if name in POSITIONS:
         positions = min(POSITIONS[name], model.steps)
         place = torch.rand(count, model.steps, device=device).argsort(1)[:, :positions].sort(1).values
-        drawn = Drawn(place, torch.ones(count, positions, device=device))
+        drawn = Positions(place, torch.ones(count, positions, device=device))
 
     def update() -> None:
         updater.update(images, 1000, recipe.learning_rate, labels if model.classes else None, drawn)

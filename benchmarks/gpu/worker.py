@@ -20,15 +20,15 @@ from benchmarks.gpu.setup import Sizes
 from scanline.kernels.gpu import summary
 
 SLACK = 3.0  # times its expected seconds that a part may take
-LEAST = 60.0  # seconds that any part may take: an unforeseen kernel is compiled
+MIN_PART = 60.0  # seconds that any part may take: an unforeseen kernel is compiled
 STARTING = 300.0  # seconds that a process may take to import everything
 METHOD = "spawn"  # a forked process cannot use CUDA
-LEAST_DRY = 600.0  # in a dry run, which is for tests on machines of any speed
+MIN_DRY = 600.0  # in a dry run, which is for tests on machines of any speed
 Show = Callable[[str], None]
 
 
 def run_parts(
-    parts: Sequence[Part], sizes: Sizes, results: ResultsFile, deadline: float, show: Show = print, least: float = LEAST
+    parts: Sequence[Part], sizes: Sizes, results: ResultsFile, deadline: float, least: float, show: Show = print
 ) -> None:
     """Run parts in their order until the `deadline` (of time.monotonic); those with no time left are skipped.
 

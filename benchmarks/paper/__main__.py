@@ -1,6 +1,6 @@
 """The paper's comparisons on this machine: measures parts, then writes docs/paper.md from all results there are.
 
-    python -m benchmarks.paper                          all parts, four hours of 2 cores
+    python -m benchmarks.paper                          all parts, three hours of 2 cores
     python -m benchmarks.paper tables scaling           some of them
     python -m benchmarks.paper --resume                 goes on where a run was stopped, or its minutes were up
     python -m benchmarks.paper --quick                  all parts with shapes cut down, under five minutes
@@ -26,9 +26,6 @@ PARTS = {
     "tables": ("tables", 90),
     "scaling": ("scaling", 30),
     "copy": ("copy_task", 60),
-    "speech": ("speech.part", 30),
-    "feature-maps": ("feature_maps", 20),
-    "blog": ("blog", 10),
 }
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -38,7 +35,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; by default all")
     parser.add_argument("--quick", action="store_true", help="shapes cut down: a test that everything runs")
     parser.add_argument("--resume", action="store_true", help="keep the points that were measured before")
-    parser.add_argument("--minutes", type=float, default=240.0, help="no point begins after them")
+    parser.add_argument("--minutes", type=float, default=180.0, help="no point begins after them")
     parser.add_argument("--out", type=Path, help="results; by default runs/paper, or runs/paper-quick for a quick run")
     parser.add_argument("--data", type=Path, default=Path("data"), help="the folder that holds mnist/")
     parser.add_argument("--fetch", action="store_true", help="download MNIST to DATA/mnist")

@@ -1,7 +1,6 @@
-"""The attentions that are compared, each as one function on q, k, v [B, H, N, C | M] that returns [B, H, N, M].
+"""The causal attentions that are compared, each as one function on q, k, v [B, H, N, C | M] that returns [B, H, N, M].
 
-Causal by default. Those that are not take a mask [B, N] where sequences have different lengths: true for positions,
-false for padding, which is at the end. softmax is torch's scaled_dot_product_attention: by itself torch takes a fused
+softmax is torch's scaled_dot_product_attention: by itself torch takes a fused
 kernel, which keeps no N x N matrix; "softmax, unfused" is torch's plain implementation, which does, as the paper's
 baseline did. LSH (the Reformer's) and "linear, authors" are the authors' library; without it they are missing. The
 others are this project's kernels.
@@ -17,26 +16,24 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from scanline.kernels.attention import causal_linear_attention, reference
-from scanline.kernels.attention.noncausal import linear_attention
-from scanline.kernels.feature_maps import FeatureMap, elu_plus_one
+from scanline.kernels.feature_maps import elu_plus_one
 from scanline.model.bench.baselines import missing_library, project
 from scanline.model.config import ModelConfig
 from scanline.model.network.block import Conv
 from scanline.model.network.transformer import Layer, Transformer
 
-Attention = Callable[..., torch.Tensor]  # of q, k, v, and a mask [B, N] or None
-Mask = torch.Tensor | None
+Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # of q, k, v
 
 BUCKETS = 64  # of the paper's LSH (section 4.2)
 CHUNK = 32  # positions
 LIBRARY = ("lsh-1", "lsh-4", "lsh-8", "linear, authors")  # attentions of the authors' library
 
 
-def attention(name: str, chunk: int = CHUNK, causal: bool = True) -> Attention:
+def attention(name: str, chunk: int = CHUNK) -> Attention:
     """Return the attention of that name. chunk: of LSH. KeyError for an unknown name."""
     if name.startswith("lsh-"):
-        return partial(lsh, int(name.removeprefix("lsh-")), chunk, causal)
-    return ATTENTIONS[name] if causal else partial(ATTENTIONS[name], causal=False)
+        return partial(lsh, int(name.removeprefix("lsh-")), chunk)
+    return ATTENTIONS[name]
 
 
 def unavailable(name: str) -> str | None:
@@ -44,45 +41,35 @@ def unavailable(name: str) -> str | None:
     return missing_library() if name in LIBRARY else None
 
 
-def softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask = None, causal: bool = True) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, k, v, None if mask is None else mask[:, None, None], is_causal=causal)
+def softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def unfused_softmax(*args: Any, **options: Any) -> torch.Tensor:
+def unfused_softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     with sdpa_kernel(SDPBackend.MATH):
-        return softmax(*args, **options)
+        return softmax(q, k, v)
 
 
-def linear_of(phi: FeatureMap) -> Attention:
-    """Return linear attention with a feature map (eq. 8-12; eq. 4-7 where it is not causal)."""
-
-    def linear(
-        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask = None, causal: bool = True
-    ) -> torch.Tensor:
-        q, k = phi(q), phi(k)
-        return causal_linear_attention(q, k, v)[0] if causal else linear_attention(q, k, v, mask)
-
-    return linear
+def linear(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return causal_linear_attention(elu_plus_one(q), elu_plus_one(k), v)[0]
 
 
 def linear_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return reference.causal_linear_attention(elu_plus_one(q), elu_plus_one(k), v)[0]
 
 
-def authors_linear(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = True) -> torch.Tensor:
-    return _run(_authors_linear(q.shape[-1], causal), q, k, v, None, causal)
+def authors_linear(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return _run(_authors_linear(q.shape[-1]), q, k, v)
 
 
-def lsh(
-    rounds: int, chunk: int, causal: bool, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask = None
-) -> torch.Tensor:
+def lsh(rounds: int, chunk: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """The Reformer's attention, without dropout. The library ignores k, draws new planes at each call from torch's
     generator, averages over the rounds, and adds a dense N x N mask. Sequences are padded to whole chunks, with queries
     of 1, since it divides by their norm."""
     length, more = q.shape[2], -q.shape[2] % chunk
     if more:
         q, v = F.pad(q, (0, 0, 0, more), value=1.0), F.pad(v, (0, 0, 0, more))
-    return _run(_reformer(rounds, chunk), q, q, v, mask, causal)[:, :, :length]
+    return _run(_reformer(rounds, chunk), q, q, v)[:, :, :length]
 
 
 ATTENTIONS: dict[str, Attention] = {
@@ -90,28 +77,23 @@ ATTENTIONS: dict[str, Attention] = {
     "softmax, unfused": unfused_softmax,
     "linear, authors": authors_linear,
     "linear, reference": linear_reference,
-    "linear": linear_of(elu_plus_one),
+    "linear": linear,
 }
 
 
-def _run(
-    module: nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask, causal: bool
-) -> torch.Tensor:
+def _run(module: nn.Module, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """Call an attention of the library, whose layout is [B, N, H, C]."""
-    seen, lengths = _masks(q.shape[0], q.shape[2], causal)
-    if mask is not None:
-        lengths = type(lengths)(mask.sum(dim=1), max_len=q.shape[2])
+    seen, lengths = _masks(q.shape[0], q.shape[2])
     y: torch.Tensor = module(*(x.transpose(1, 2) for x in (q, k, v)), seen, lengths, lengths)
     return y.transpose(1, 2)
 
 
 @lru_cache(maxsize=1)
-def _masks(batch: int, length: int, causal: bool) -> tuple[Any, Any]:
+def _masks(batch: int, length: int) -> tuple[Any, Any]:
     """Return the library's mask and lengths, kept since a model builds them once for all its layers."""
-    from fast_transformers.masking import FullMask, LengthMask, TriangularCausalMask
+    from fast_transformers.masking import LengthMask, TriangularCausalMask
 
-    seen = TriangularCausalMask(length) if causal else FullMask(length)
-    return seen, LengthMask(torch.full((batch,), length), max_len=length)
+    return TriangularCausalMask(length), LengthMask(torch.full((batch,), length), max_len=length)
 
 
 @cache
@@ -123,11 +105,10 @@ def _reformer(rounds: int, chunk: int) -> nn.Module:
 
 
 @cache
-def _authors_linear(width: int, causal: bool) -> nn.Module:
+def _authors_linear(width: int) -> nn.Module:
     from fast_transformers.attention.causal_linear_attention import CausalLinearAttention
-    from fast_transformers.attention.linear_attention import LinearAttention
 
-    return CausalLinearAttention(width) if causal else LinearAttention(width)
+    return CausalLinearAttention(width)
 
 
 class AttentionLayer(Layer):

@@ -140,7 +140,7 @@ def section(results: Results) -> str:
     found = _trainings(results)
     trained = [point for points in found.values() for point in points]
     if not trained:
-        return "Not run yet.\n"
+        return "Not run.\n"
     rows, curves = [], {}
     for name, points in found.items():
         copies = [point["copies_from"] for point in points if point["copies_from"] is not None]

@@ -41,10 +41,10 @@ class Layer(nn.Module):
         self.feed_forward_out = nn.Linear(sizes.feed_forward, width)
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return [B, N, D] for x [B, N, D]."""
         q, k, v = self.query_key_value(x).unflatten(-1, (3, *self.heads)).permute(2, 0, 3, 1, 4)
-        y = self.attention(q, k, v, mask).transpose(1, 2).flatten(2)
+        y = self.attention(q, k, v).transpose(1, 2).flatten(2)
         x = self.attention_norm(x + self.attention_out(y))
         return self.feed_forward_norm(x + self.feed_forward_out(F.relu(self.feed_forward_in(x))))
 
@@ -60,13 +60,13 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Layer(sizes, attention) for _ in range(sizes.layers))
         self.norm = nn.LayerNorm(sizes.width)
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Return [B, N, D] for x [B, N, D]; mask [B, N] bool is false for padding. ValueError beyond `longest`."""
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return [B, N, D] for x [B, N, D]. ValueError beyond `longest`."""
         if x.shape[1] > len(self.positions):
             raise ValueError(f"a sequence of {x.shape[1]} positions, and the encoder has {len(self.positions)}")
         x = x + self.positions[: x.shape[1]]
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x)
         return self.norm(x)
 
 

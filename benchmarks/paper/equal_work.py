@@ -31,7 +31,7 @@ SEEDS = (0, 1, 2)
 CHUNK = 29  # of LSH, as in the paper
 CONFIG = papers_form("mnist", layers=2, heads=4, feed_forward=256)
 QUICK_CONFIG = papers_form("mnist", layers=1, heads=1, key_width=8, value_width=8, feed_forward=16)
-LEAST, MOST = 20, 5000  # updates
+MIN_UPDATES, MAX_UPDATES = 20, 5000  # updates
 QUICK_UPDATES = 2
 CHECKS = 10  # tests during a training
 TEST_IMAGES, QUICK_TEST_IMAGES = 32, 2
@@ -148,9 +148,9 @@ def _plan(results: Results, names: Sequence[str], train: np.ndarray, quick: bool
         (_, first), (_, both) = updates_of(new_updater(attention(name, CHUNK), recipe(2, 0), quick), train)
         seconds[name] = both - first
     # a test costs less than half of an update for each image of a batch: forward alone
-    tests = CHECKS * TEST_IMAGES / recipe(LEAST, 0).batch / 2
+    tests = CHECKS * TEST_IMAGES / recipe(MIN_UPDATES, 0).batch / 2
     left = SHARE * min(results.remaining, 3600.0) / len(SEEDS) / sum(seconds.values()) - tests
-    updates = QUICK_UPDATES if quick else int(min(max(left, LEAST), MOST))
+    updates = QUICK_UPDATES if quick else int(min(max(left, MIN_UPDATES), MAX_UPDATES))
     return {"updates": updates, "update_seconds": seconds}
 
 

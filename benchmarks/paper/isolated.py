@@ -27,7 +27,7 @@ Prepare = Callable[[int], Callable[[], object]]  # length -> the call to measure
 SHARE = 0.85  # of the free memory that a call may take
 WARM_UP = 128  # length of a first call, so that what torch loads at its first use is not counted
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "16384"}
-PRELOADED = ["benchmarks.paper.scaling", "benchmarks.paper.blog"]
+PRELOADED = ["benchmarks.paper.scaling"]
 
 
 class Isolated:

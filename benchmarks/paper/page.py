@@ -13,9 +13,6 @@ TITLES = {
     "tables": "Tables 1, 2, 4 and 5: painting, and bits/dim",
     "scaling": "Figure 1: time and memory over N",
     "copy": "Figure 2: the copy task",
-    "speech": "Table 3: speech recognition",
-    "feature-maps": "Feature maps (section 3.2.1)",
-    "blog": "A post on the paper",
 }
 INTRODUCTION = """# The paper's evidence
 

@@ -85,16 +85,15 @@ LOST = (RefusedError, ValueError, KeyError, OSError, EOFError, ConnectionClosed,
 
 
 class HttpClient:
-    """Kept connections to one server, as many as there are requests at a time, from an own address where one is given.
+    """Kept connections to one server, as many as there are requests at a time.
 
     Requests are written whole and nothing is parsed that is not needed: httpx takes several times as long for a request
     as the server does.
     """
 
-    def __init__(self, url: str, address: str | None = None) -> None:
+    def __init__(self, url: str) -> None:
         place = urlsplit(url)
         self.host, self.port = place.hostname, place.port
-        self.local = None if address is None else (address, 0)
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def post(
@@ -134,7 +133,7 @@ class HttpClient:
             reader, writer = self.idle.pop()
             if not reader.at_eof() and not writer.is_closing():
                 return reader, writer
-        return await asyncio.open_connection(self.host, self.port, local_addr=self.local)
+        return await asyncio.open_connection(self.host, self.port)
 
     def close(self) -> None:
         while self.idle:

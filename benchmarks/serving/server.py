@@ -146,9 +146,9 @@ def children(pid: int) -> list[int]:
     return own + [grandchild for child in own for grandchild in children(child)]
 
 
-def processor_seconds(pid: int, thread: int | None = None) -> float:
-    """Return the processor time of a process without its children, or of one of its threads, in steps of 10 ms."""
-    fields = _read(pid, "stat" if thread is None else f"task/{thread}/stat").rpartition(")")[2].split()
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process without its children, in steps of 10 ms."""
+    fields = _read(pid, "stat").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 

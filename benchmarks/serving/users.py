@@ -67,19 +67,16 @@ class Seen:
     done: Counter[str] = field(default_factory=Counter)  # by user
     wrong: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
-    latencies: list[float] = field(default_factory=list)  # of those that are done
 
     async def repeat(
         self, name: str, user: Callable[[], Awaitable[None]], end: float, pause: Callable[[], float]
     ) -> None:
         """Let a user do the same again and again until `end`; then the last request is finished."""
         while time.monotonic() < end:
-            began = time.monotonic()
             try:
                 async with asyncio.timeout(TIMEOUT):
                     await user()
                 self.done[name] += 1
-                self.latencies.append(time.monotonic() - began)
             except WrongError as error:
                 self.wrong[f"{name}: {error}"] += 1
             except LOST as error:
@@ -93,16 +90,11 @@ class Seen:
 
 
 class Users:
-    """All kinds of users of one server, from an own address where one is given.
+    """All kinds of users of one server. A slow reader does not read for up to `pause` seconds."""
 
-    They ask for `least` images to as many as are expected; a slow reader does not read for up to `pause` seconds.
-    """
-
-    def __init__(
-        self, url: str, expected: Expected, pause: float = 0.0, least: int = 1, address: str | None = None
-    ) -> None:
-        self.url, self.expected, self.pause, self.least = url, expected, pause, least
-        self.client, self.random = HttpClient(url, address), random.Random(f"{address}")
+    def __init__(self, url: str, expected: Expected, pause: float) -> None:
+        self.url, self.expected, self.pause = url, expected, pause
+        self.client, self.random = HttpClient(url), random.Random(0)
 
     def kinds(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what each kind of user does once, by name."""
@@ -187,7 +179,7 @@ class Users:
             self._compare(await over_websocket(socket, fields), fields)
 
     def _generation(self) -> dict[str, Any]:
-        n = self.random.randint(self.least, self.expected.most)
+        n = self.random.randint(1, self.expected.most)
         return {"seed": self.random.choice(list(self.expected.images)), "n": n, "class": "none"}
 
     def _completion(self) -> dict[str, Any]:

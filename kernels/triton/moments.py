@@ -53,12 +53,13 @@ def pair_sums(x, count: tl.constexpr):
 
 
 @triton.jit
-def block_moments(x, first, width: tl.constexpr):
-    """Return the moments [b, n / 64], mean and squares, of numbers first to first + n of rows: x [b, n], n a multiple
-    of 64."""
+def store_moments(out, x, b, inside, first, width: tl.constexpr):
+    """Store the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64. `inside` [b] masks
+    rows."""
     rows: tl.constexpr = x.shape[0]
     n: tl.constexpr = x.shape[1]
     parts: tl.constexpr = n // BLOCK
+    blocks: tl.constexpr = (width + BLOCK - 1) // BLOCK
     there = (first + tl.arange(0, n) < width)[None, :]
     part = first // BLOCK + tl.arange(0, parts)[None, :]
     # a block beyond the row counts as one number, so that nothing is divided by zero
@@ -66,16 +67,7 @@ def block_moments(x, first, width: tl.constexpr):
     mean = pair_sums(tl.where(there, x, 0.0), BLOCK) / count
     centred = tl.reshape(tl.reshape(x, (rows, parts, BLOCK)) - mean[:, :, None], (rows, n))
     centred = tl.where(there, centred, 0.0)
-    return mean, pair_sums(centred * centred, BLOCK)
-
-
-@triton.jit
-def store_moments(out, x, b, inside, first, width: tl.constexpr):
-    """Store the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64. `inside` [b] masks
-    rows."""
-    blocks: tl.constexpr = (width + BLOCK - 1) // BLOCK
-    mean, squares = block_moments(x, first, width)
-    part = first // BLOCK + tl.arange(0, x.shape[1] // BLOCK)[None, :]
+    squares = pair_sums(centred * centred, BLOCK)
     places = out + (b[:, None].to(tl.int64) * blocks + part) * 2
     tl.store(places, mean, mask=inside[:, None] & (part < blocks))
     tl.store(places + 1, squares, mask=inside[:, None] & (part < blocks))
@@ -86,18 +78,10 @@ def mean_and_rstd(moments, b, inside, width: tl.constexpr, padded: tl.constexpr,
     """Return mean [b] and 1 / deviation [b] of whole rows; `padded` is the power of two from the number of blocks."""
     blocks: tl.constexpr = (width + BLOCK - 1) // BLOCK
     part = tl.arange(0, padded)[None, :]
+    count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 0).to(tl.float32)
     places = moments + (b[:, None].to(tl.int64) * blocks + part) * 2
     means = tl.load(places, mask=inside[:, None] & (part < blocks), other=0.0)
     squares = tl.load(places + 1, mask=inside[:, None] & (part < blocks), other=0.0)
-    return of_blocks(means, squares, width, epsilon)
-
-
-@triton.jit
-def of_blocks(means, squares, width: tl.constexpr, epsilon: tl.constexpr):
-    """Return mean [b] and 1 / deviation [b] of rows from their moments [b, blocks, padded to a power of two]."""
-    padded: tl.constexpr = means.shape[1]
-    part = tl.arange(0, padded)[None, :]
-    count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 0).to(tl.float32)
     mean = pair_sums(means * count, padded) / width
     away = means - mean
     variance = pair_sums(squares + count * away * away, padded) / width

@@ -53,8 +53,6 @@ class CudaOptions:
     # Images of a graph that prefills, ascending, and steps of each. The buffers of 16,384 steps are 154 MB at the
     # paper's size.
     prefill_graphs: tuple[tuple[int, int], ...] = ((1, 1024), (16, 256), (64, 64), (256, 64))
-    # Rows from which on an H100's products of the same rows are one launch; None: never.
-    tile_rows: int | None = 1024
     deferred: int = DEFERRED  # steps at most that a slot keeps beside s and z; 0: these are written in every step
 
 
@@ -95,8 +93,7 @@ class CudaBackend(Backend):
         self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
-            tiled = not self.on_gpu or torch.cuda.get_device_capability(device) == HOPPER
-            self.kernels = KernelSequence(model, chained and chainable, narrow, options.tile_rows if tiled else None)
+            self.kernels = KernelSequence(model, chained and chainable, narrow)
             rows = max(options.sizes[-1], *(images * steps for images, steps in options.prefill_graphs))
             self.buffers = Buffers.of(self.config, rows, device)
             state = State.zeros(self.config, self.prefill_images, device, state_dtype, self.deferred)
@@ -108,18 +105,15 @@ class CudaBackend(Backend):
 
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
-        """Record the graphs of one image, of the most without tiles of rows and of all slots, whose launches are of
-        every kind: those of other sizes are recorded when they are needed, in milliseconds, as those that read codes
-        are, but for one. Record the graphs that prefill, so that no later one compiles anything or finds too little
-        memory."""
-        sizes = self.options.sizes
-        most = next((size for size in sizes if size >= len(pool.images)), sizes[-1])
-        untiled = max((size for size in sizes if size < min(self.kernels.tile_rows or 0, most)), default=sizes[0])
+        """Record the graphs of one image and of all slots, whose launches are of every kind: those of other sizes are
+        recorded when they are needed, in milliseconds, as those that read codes are, but for one. Record the graphs
+        that prefill, so that no later one compiles anything or finds too little memory."""
+        most = next((size for size in self.options.sizes if size >= len(pool.images)), self.options.sizes[-1])
         with reported_compilation():
-            for size in (sizes[0], untiled, most):
+            for size in (self.options.sizes[0], most):
                 for steps in self._graph_steps(size):
                     self._graph(pool, size, steps)
-            self._graph(pool, sizes[0], 1, decodes=True)
+            self._graph(pool, self.options.sizes[0], 1, decodes=True)
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:

@@ -19,12 +19,12 @@ from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import NARROW, Halves, Tiling, linear
 from scanline.kernels.triton.moments import blocks, row_moments
-from scanline.kernels.triton.rows import Linear, feed_forward_rows, fits
 from scanline.kernels.triton.sampling import SlotArrays
 from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
+from scanline.model.network.block import Block
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Layer, Transformer
@@ -86,33 +86,17 @@ class _Launches:
 class KernelSequence:
     """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py).
 
-    narrow: products in NARROW programs alone, which need no other program to have their bits. tile_rows: rows from
-    which on products of the same rows are one launch (triton/rows.py), where the model's widths and weights fit.
+    narrow: products in NARROW programs alone, which need no other program to have their bits.
     """
 
-    def __init__(self, model: Transformer, chained: bool, narrow: bool = False, tile_rows: int | None = None) -> None:
+    def __init__(self, model: Transformer, chained: bool, narrow: bool = False) -> None:
         self.config, self.distribution, self.chained = model.config, model.distribution, chained
         launches = _Launches(chained, NARROW if narrow else None)
         self.input = _WindowInput(model, launches) if model.window else _ByteInput(model)
-        self.blocks = [
-            _FeedForward(
-                i, block.taps, block.expand, block.contract, _norm(block.norm), self.config.activation, launches
-            )
-            for i, block in enumerate(model.blocks)
-        ]
-        self.layers = [_Layer(layer, i, launches) for i, layer in enumerate(model.layers)]
+        self.blocks = [_Block(block, model.config.activation, launches) for block in model.blocks]
+        self.layers = [_Layer(layer, launches) for layer in model.layers]
         self.head = _Product.of(model.head, launches)
         self.norm = _norm(model.norm)
-        self.tile_rows = tile_rows if not narrow and self._tiles_fit() else None
-
-    def _tiles_fit(self) -> bool:
-        parts = [*self.blocks, *(layer.feed_forward for layer in self.layers)]
-        products = [product for part in parts for product in (part.first, part.second)]
-        products += [product for layer in self.layers for product in (layer.query_key_value, layer.attention_out)]
-        weights = [product.weight for product in (*products, self.head)]
-        hidden = {len(part.first.bias) for part in parts}
-        width = self.config.model_width
-        return self.config.norm == "pre" and all(fits(width, number, weights) for number in hidden)
 
     def run(self, slots: SlotPool, buffers: Buffers, decodes: bool = False) -> None:
         """Paint the next step of the images in `buffers.slots` that are not done; decodes: from codes where there are
@@ -140,30 +124,13 @@ class KernelSequence:
     def predict(self, buffers: Buffers, recur: Callable[[int], None], conv: Conv) -> None:
         """Write buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
         buffers.attended; conv the causal convolution: from buffers.x to buffers.convolved."""
-        if self.tile_rows is not None and len(buffers.x) >= self.tile_rows:
-            self._predict_in_tiles(buffers, recur, conv)
-            return
-        for block in self.blocks:
-            block.run(buffers, buffers.expanded, conv, buffers.moments)
+        for i, block in enumerate(self.blocks):
+            block.run(buffers, i, conv)
         for i, layer in enumerate(self.layers):
             layer.run(buffers, i, recur, conv)
         if self.config.norm == "post":
             row_moments(buffers.x, buffers.moments, self.chained)
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
-
-    def _predict_in_tiles(self, buffers: Buffers, recur: Callable[[int], None], conv: Conv) -> None:
-        """As `predict`, bit for bit."""
-        # What reads x after the blocks, and after each layer: a norm, a product, and where its result goes.
-        after = [(layer.norms[0], layer.query_key_value.linear, buffers.projected) for layer in self.layers]
-        after.append((self.norm, self.head.linear, buffers.parameters))
-        if not self.blocks:
-            first = self.layers[0]
-            first.query_key_value(buffers.x, buffers.projected, first.norms[0], moments=buffers.moments)
-        for i, block in enumerate(self.blocks):
-            block.run_in_tiles(buffers, conv, None, after[0] if i + 1 == len(self.blocks) else None)
-        for i, layer in enumerate(self.layers):
-            recur(i)
-            layer.feed_forward.run_in_tiles(buffers, conv, layer.attention_out, after[i + 1])
 
     def decode(self, slots: SlotPool, buffers: Buffers) -> None:
         """Paint the bytes of the step of the active slots that have codes; `sample` does the rest."""
@@ -208,7 +175,6 @@ class _Product:
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor, launches: _Launches) -> None:
         self.weight, self.bias, self.launches = Halves.of(weight), bias, launches
-        self.linear = self.weight, bias
 
     @classmethod
     def of(cls, layer: nn.Linear, launches: _Launches) -> "_Product":
@@ -300,77 +266,54 @@ class _WindowInput:
         return F.pad(weight, (0, _padded(self.window.inputs) - weight.shape[1]))
 
 
-class _FeedForward:
-    """A residual block, or the second half of a layer: x + W2 activation(W1 seen), where `seen` is x, its norm or the
-    causal convolution of that."""
+class _Block:
+    """A residual block between the window and the layers."""
 
-    def __init__(
-        self,
-        number: int,  # of its convolution
-        conv_weight: torch.Tensor | None,
-        first: nn.Linear,
-        second: nn.Linear,
-        norm: Norm | None,
-        activation: str,
-        launches: _Launches,
-    ) -> None:
-        self.number, self.conv_weight, self.chained = number, conv_weight, launches.chained
-        self.norm, self.activation = norm, activation
-        self.first, self.second = _Product.of(first, launches), _Product.of(second, launches)
+    def __init__(self, block: Block, activation: str, launches: _Launches) -> None:
+        self.norm, self.activation, self.conv_weight = _norm(block.norm), activation, block.taps
+        self.expand = _Product.of(block.expand, launches)
+        self.contract = _Product.of(block.contract, launches)
 
-    def run(self, buffers: Buffers, hidden: torch.Tensor, conv: Conv, moments: torch.Tensor | None) -> None:
-        """Update buffers.x IN PLACE, and its moments where they are given."""
+    def run(self, buffers: Buffers, i: int, conv: Conv) -> None:
+        """Update buffers.x and its moments IN PLACE; this is block i."""
         if self.conv_weight is None:
-            self.first(buffers.x, hidden, self.norm, self.activation, moments=moments)
+            self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments)
         else:
-            conv(self.number, self.conv_weight, self.norm)
-            self.first(buffers.convolved, hidden, activation=self.activation)
-        self.second(hidden, buffers.x, residual=buffers.x, out_moments=moments)
-
-    def run_in_tiles(
-        self,
-        buffers: Buffers,
-        conv: Conv,
-        attention_out: _Product | None,
-        after: tuple[Norm, Linear, torch.Tensor] | None,
-    ) -> None:
-        """As `attention_out`, where it is given, `run`, and the product `after` of the normed x, where it is given."""
-        norm, seen, moments = self.norm, None, None
-        attended = None if attention_out is None else (buffers.attended, attention_out.linear)
-        if self.conv_weight is not None:
-            if attention_out is not None:
-                attention_out(buffers.attended, buffers.x, residual=buffers.x, out_moments=buffers.moments)
-            conv(self.number, self.conv_weight, self.norm)
-            norm, seen, attended, moments = None, buffers.convolved, None, buffers.moments
-        feed_forward_rows(
-            buffers.x, self.first.linear, self.second.linear, self.activation, norm, seen, attended, after, moments,
-            self.chained,
-        )  # fmt: skip
+            conv(i, self.conv_weight, self.norm)
+            self.expand(buffers.convolved, buffers.expanded, activation=self.activation)
+        self.contract(buffers.expanded, buffers.x, residual=buffers.x, out_moments=buffers.moments)
 
 
 class _Layer:
-    def __init__(self, layer: Layer, i: int, launches: _Launches) -> None:
-        self.config, self.chained = layer.config, launches.chained
+    def __init__(self, layer: Layer, launches: _Launches) -> None:
+        self.config, self.chained, self.conv_weight = layer.config, launches.chained, layer.taps
         self.query_key_value = _Product.of(layer.query_key_value, launches)
         self.attention_out = _Product.of(layer.attention_out, launches)
-        self.is_pre = self.config.norm == "pre"
-        self.norms = _norm(layer.attention_norm), _norm(layer.feed_forward_norm)
-        self.feed_forward = _FeedForward(
-            self.config.blocks + i, layer.taps, layer.feed_forward_in, layer.feed_forward_out,
-            self.norms[1] if self.is_pre else None, self.config.activation, launches,
-        )  # fmt: skip
+        self.feed_forward_in = _Product.of(layer.feed_forward_in, launches)
+        self.feed_forward_out = _Product.of(layer.feed_forward_out, launches)
+        norms = [_norm(layer.attention_norm), _norm(layer.feed_forward_norm)]
+        before = self.config.norm == "pre"
+        self.before: list[Norm | None] = [norm if before else None for norm in norms]
+        self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
     def run(self, buffers: Buffers, i: int, recur: Callable[[int], None], conv: Conv) -> None:
         """Update buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
-        moments = buffers.moments if self.is_pre else None
-        self.query_key_value(buffers.x, buffers.projected, self.norms[0] if self.is_pre else None, moments=moments)
+        moments = buffers.moments if self.config.norm == "pre" else None
+        self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
         recur(i)
         self.attention_out(buffers.attended, buffers.x, residual=buffers.x, out_moments=moments)
-        if not self.is_pre:
-            layer_norm(buffers.x, *self.norms[0], self.chained)
-        self.feed_forward.run(buffers, buffers.hidden, conv, moments)
-        if not self.is_pre:
-            layer_norm(buffers.x, *self.norms[1], self.chained)
+        self._normalise(buffers.x, self.after[0])
+        if self.conv_weight is None:
+            self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation, moments=moments)
+        else:
+            conv(self.config.blocks + i, self.conv_weight, self.before[1])
+            self.feed_forward_in(buffers.convolved, buffers.hidden, activation=self.config.activation)
+        self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x, out_moments=moments)
+        self._normalise(buffers.x, self.after[1])
+
+    def _normalise(self, x: torch.Tensor, norm: Norm | None) -> None:
+        if norm is not None:
+            layer_norm(x, *norm, self.chained)
 
 
 def _classes(model: Transformer) -> torch.Tensor | None:

@@ -15,7 +15,7 @@ from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint, paint_request
 from scanline.model.tasks.paint import PaintedImages
 
-LEAST = 50  # images on each side: fewer say nothing about a distribution
+MIN_EACH = 50  # images on each side: fewer say nothing about a distribution
 NEIGHBOURS = 5  # of each sample
 PLAIN = Defaults()
 COMPLETED, COMPLETIONS = 8, 6  # test images, and completions of each
@@ -63,11 +63,11 @@ class Comparison:
 
 def check_counts(samples: int, test_images: int) -> None:
     """Raise ValueError where there are too few images for a comparison."""
-    if samples < LEAST:
-        raise ValueError(f"--samples must be 0 or at least {LEAST}, not {samples}: fewer say nothing about a model")
-    if test_images < 2 * LEAST:
+    if samples < MIN_EACH:
+        raise ValueError(f"--samples must be 0 or at least {MIN_EACH}, not {samples}: fewer say nothing about a model")
+    if test_images < 2 * MIN_EACH:
         raise ValueError(
-            f"{test_images} test images are too few to compare with; use at least {2 * LEAST}, or --samples 0"
+            f"{test_images} test images are too few to compare with; use at least {2 * MIN_EACH}, or --samples 0"
         )
 
 

@@ -31,26 +31,26 @@ MEDIA_TYPE = "application/x-scanline-code"
 SUFFIX = ".scan"
 ALONE = 32  # images of a block, where each has its own code
 PIXELS_A_BYTE = 1 << 18  # bytes of pixels to a byte of a code at most; of the highest probability they cost 5.7 bits
-MOST_IMAGES = 1 << 22  # of a file; each takes some memory where all are decoded
-MOST_AT_ONCE = 100_000  # images that are decoded where their numbers are not given: a small file may hold millions
-MOST_A_CODE = 1 << 12  # which are decoded one after the other, before their checksum
+MAX_IMAGES = 1 << 22  # of a file; each takes some memory where all are decoded
+MAX_AT_ONCE = 100_000  # images that are decoded where their numbers are not given: a small file may hold millions
+MAX_A_CODE = 1 << 12  # which are decoded one after the other, before their checksum
 CODE_BYTES = 8192  # of a code by default, about
 FIRST_BITS = 5  # of the lengths of codes: those whose values are not equally likely
-MOST_SHIFT = 24  # the bits after them: a code is shorter than 2^29 bytes
+MAX_SHIFT = 24  # the bits after them: a code is shorter than 2^29 bytes
 PRECISION_NAME = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 DIGEST_BYTES = 16
 
 
 def check_images_a_code(number: int | None) -> None:
-    """Raise InvalidInput unless it is None or from 1 to MOST_A_CODE."""
-    if number is not None and (not isinstance(number, Integral) or not 1 <= number <= MOST_A_CODE):
-        reason = f"images_a_code must be a whole number from 1 to {MOST_A_CODE:,}, not {number!r}."
+    """Raise InvalidInput unless it is None or from 1 to MAX_A_CODE."""
+    if number is not None and (not isinstance(number, Integral) or not 1 <= number <= MAX_A_CODE):
+        reason = f"images_a_code must be a whole number from 1 to {MAX_A_CODE:,}, not {number!r}."
         raise InvalidInput(reason, "images_a_code")
 
 
 def images_a_code(bits: float) -> int:
     """Return into how many images a code is divided by default, where one costs so many bits."""
-    return max(1, min(round(8 * CODE_BYTES / max(bits, 1.0)), MOST_A_CODE))
+    return max(1, min(round(8 * CODE_BYTES / max(bits, 1.0)), MAX_A_CODE))
 
 
 def label_width(labels: int) -> int:
@@ -173,7 +173,7 @@ def code_file(
     return CodeFile(coding, precision, *shape, len(images), codes, checksums, labels)
 
 
-def read(data: bytes, param: str = "file", most: int = MOST_IMAGES) -> CodeFile:
+def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
     """Return what is in a file; InvalidInput, whose sentence begins with `param`, where it is none or is damaged, or
     holds more than `most` images. Nothing is allocated that is larger than a few times the file."""
     rest = _Reader(data, param, f"{param} is cut short.")
@@ -291,7 +291,7 @@ def _unpacked(rest: "_Reader", count: int) -> np.ndarray:
     if count == 1:
         rest.check(not data)
         return np.array([rest.left])
-    rest.check(data[:1] != b"" and data[0] <= MOST_SHIFT)
+    rest.check(data[:1] != b"" and data[0] <= MAX_SHIFT)
     shift, huffman = data[0], zlib.decompressobj(-15)
     try:
         first = huffman.decompress(data[1:], count)

@@ -20,9 +20,9 @@ INK = 32  # a byte that differs more from the ground is of a stroke
 NEAR_END = 12  # the values of most strokes differ no more from the end of the scale
 STROKE_QUANTILE = 0.75  # of these: mnist-small needs fewer bits with it than with the median or the end itself
 TOLERANCE = 1.5  # within which a noisy picture's bytes are classified, of its noise
-LEAST_TOLERANCE = 16  # mnist-small is best with 8 to 24 where the noise is less
-LEAST_NOISE = 2  # in which strokes become even; the values of a test image's strokes differ as much
-MOST_NOISY = 0.05  # of the test images of a model whose pictures are cleaned
+MIN_TOLERANCE = 16  # mnist-small is best with 8 to 24 where the noise is less
+MIN_NOISE = 2  # in which strokes become even; the values of a test image's strokes differ as much
+MAX_NOISY = 0.05  # of the test images of a model whose pictures are cleaned
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cleaning:
         near_end = ends[255 - NEAR_END :].cumsum()
         away = 255 - NEAR_END + int(np.searchsorted(near_end, STROKE_QUANTILE * near_end[-1]))
         found = cls(ground, abs(ground - away))
-        return found if (found.noise(images, config) > 0).mean() <= MOST_NOISY else None
+        return found if (found.noise(images, config) > 0).mean() <= MAX_NOISY else None
 
     @classmethod
     def from_dict(cls, data: Any) -> "Cleaning":
@@ -70,7 +70,7 @@ class Cleaning:
         away, noise = self._from_ground(images, config), self.noise(images, config).reshape(-1, 1, 1, 1)
         stroke = abs(self.stroke - self.ground)
         away = np.where(away <= noise, 0, away)
-        away = np.where((noise > LEAST_NOISE) & (away >= stroke - noise), stroke, away)
+        away = np.where((noise > MIN_NOISE) & (away >= stroke - noise), stroke, away)
         return np.abs(away - self.ground).astype(np.uint8).reshape(images.shape)
 
     def _from_ground(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
@@ -98,6 +98,6 @@ def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, cle
     if clean == "off":
         return Cleaned(images, noise > 0, exact)
     # Noise remains where there are strokes; a range of bytes has a probability where there is a table of all.
-    wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, LEAST_TOLERANCE).astype(np.int64), 0)
+    wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, MIN_TOLERANCE).astype(np.int64), 0)
     tolerances = wide if config.predicts == "categorical" else exact
     return Cleaned(cleaning.clean(images, config), noise > 0, tolerances)

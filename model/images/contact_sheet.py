@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from scanline.model.atomic import write_atomically
 
 UNKNOWN = "\U0010ffff"  # is drawn as any character that the font lacks
-NAME_SIZE, LEAST_ROW = 12, 10  # pixels: of the letters of a class's name, and of a row that has room for them
+NAME_SIZE, MIN_ROW = 12, 10  # pixels: of the letters of a class's name, and of a row that has room for them
 MARGIN, NAME_GREY = 4, 170  # around a name, on black
 UNPAINTED = 128  # the grey that pictures show for a byte that is not painted yet
 
@@ -41,7 +41,7 @@ def class_sheet(images: np.ndarray, names: Sequence[str]) -> Image.Image:
     name where the row is high enough for letters, or its number, from 1, where the font lacks one of them."""
     classes, count, height = images.shape[:3]
     rows = sheet(images.reshape(classes * count, *images.shape[2:]), count)
-    if height < LEAST_ROW:
+    if height < MIN_ROW:
         return rows
     font = ImageFont.load_default(NAME_SIZE)
     unknown = bytes(font.getmask(UNKNOWN))

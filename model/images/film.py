@@ -68,7 +68,7 @@ class Film:
         starts = [round(100 * self.seconds * frame / (self.frames - 1)) for frame in range(self.frames)]
         return [10 * (end - start) for start, end in pairwise(starts)] + [LAST_MS]
 
-    def turns(self, n: int, size: tuple[int, int], known: np.ndarray | None = None) -> np.ndarray:
+    def appearance_frame(self, n: int, size: tuple[int, int], known: np.ndarray | None = None) -> np.ndarray:
         """Return the frame in which each pixel of n images appears, [n, H, W] uint8.
 
         size: height and width. known: bool [n, H, W], or [H, W] of all images, of pixels that are there from the start.

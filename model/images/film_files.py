@@ -12,16 +12,16 @@ from scanline.model.images.film import Film
 COLOURS = 255  # of a GIF's 256; the last marks what does not change
 
 
-def encode(picture: np.ndarray, turns: np.ndarray, film: Film, kind: str) -> bytes:
+def encode(picture: np.ndarray, appearance: np.ndarray, film: Film, kind: str) -> bytes:
     """Return the file, of a kind of MEDIA_TYPES, of a finished picture [H, W] or [H, W, 3] uint8 whose pixels appear in
-    frames `turns` [H, W]."""
-    height, width = turns.shape
-    film.check_size(width, height, picture.size // turns.size, kind)
+    frames `appearance` [H, W]."""
+    height, width = appearance.shape
+    film.check_size(width, height, picture.size // appearance.size, kind)
     palette = None
     blank: np.ndarray | int = UNPAINTED
     if kind == "gif":
         picture, palette, blank = _indexed(picture)
-    pictures = [np.where(_like(turns <= frame, picture), picture, np.uint8(blank)) for frame in range(film.frames)]
+    pictures = [np.where(_like(appearance <= frame, picture), picture, np.uint8(blank)) for frame in range(film.frames)]
     scale = film.scale_of(width, height)
     first, *others = (_enlarged(each, scale, palette) for each in pictures)
     options = {"save_all": True, "append_images": others, "duration": film.durations, "loop": 0}

@@ -56,8 +56,8 @@ def save_classes(images: np.ndarray, names: Sequence[str], out: Path, film: Film
         save_images(images.reshape(-1, *images.shape[2:]), out)
         return
     classes, n, height, width = images.shape[:4]
-    turns = None if film is None else film.turns(classes * n, (height, width))
-    _write(out, class_sheet(images, names), turns, n, film)
+    appearance = None if film is None else film.appearance_frame(classes * n, (height, width))
+    _write(out, class_sheet(images, names), appearance, n, film)
 
 
 def save_images(
@@ -71,30 +71,30 @@ def save_images(
 ) -> None:
     """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an array or a folder, by the name `out`.
 
-    columns: of a sheet or a film, by default the nearest square. known: see `Film.turns`. numbers: of the images among
-    `count`, which name the files of a folder; by default 0 to n - 1 of n.
+    columns: of a sheet or a film, by default the nearest square. known: see `Film.appearance_frame`. numbers: of the
+    images among `count`, which name the files of a folder; by default 0 to n - 1 of n.
     """
     film, kind = check_out(out, film), _form(out)
     if kind == ".npy":
         write_output(out, encode_npy(images))
     elif kind:
         n, height, width = images.shape[:3]
-        turns = None if film is None else film.turns(n, (height, width), known)
-        _write(out, sheet(images, columns), turns, columns, film)
+        appearance = None if film is None else film.appearance_frame(n, (height, width), known)
+        _write(out, sheet(images, columns), appearance, columns, film)
     else:
         out.mkdir(exist_ok=True)
         for number, image in zip(numbers or range(len(images)), images, strict=True):
             (out / file_name(number, count or len(images))).write_bytes(encode_image(image, "png"))
 
 
-def _write(out: Path, picture: Image.Image, turns: np.ndarray | None, columns: int | None, film: Film | None) -> None:
-    """Write a sheet, or a film of it by the `turns` of its images; what is on the left of these is there from the
+def _write(out: Path, picture: Image.Image, appear: np.ndarray | None, columns: int | None, film: Film | None) -> None:
+    """Write a sheet, or a film of it by the `appear` of its images; what is on the left of these is there from the
     start."""
     kind = _form(out)
-    if film is None or turns is None:
+    if film is None or appear is None:
         data = encode(picture, kind[1:])
     else:
-        appear = np.asarray(sheet(turns, columns))
+        appear = np.asarray(sheet(appear, columns))
         appear = np.pad(appear, ((0, 0), (picture.width - appear.shape[1], 0)))
         data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
     write_output(out, data)

@@ -14,7 +14,7 @@ TYPICAL = 0.01  # least tail probability of a typical picture
 NEAR_END = 4  # of a byte that is no grey
 _LOWER = (0.0, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5)
 LEVELS = np.array([*_LOWER, *(1 - level for level in reversed(_LOWER[:-1]))])
-MOST_IMAGES = 2**53  # that a float counts
+MAX_IMAGES = 2**53  # that a float counts
 TAILS = 4  # two figures, each too low or too high
 
 
@@ -39,7 +39,7 @@ class Typicality:
         try:
             images, noisy = data["images"], data["noisy"]
             quantiles = np.array([data["bits_per_dim"], data["bits_per_grey"]])
-            is_right = type(images) is int and 0 < images < MOST_IMAGES and 0 <= noisy <= 1
+            is_right = type(images) is int and 0 < images < MAX_IMAGES and 0 <= noisy <= 1
         except (KeyError, TypeError, ValueError):
             is_right = False
         # numbers beyond 64 bits would be an array of objects

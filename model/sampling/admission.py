@@ -22,7 +22,7 @@ from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.sampling.prefix_tree import PrefixTree
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
-from scanline.model.sampling.stats.tick_length import MOST_STEPS
+from scanline.model.sampling.stats.tick_length import MAX_STEPS
 
 log = logging.getLogger("scanline.engine")
 
@@ -68,7 +68,7 @@ class Admission:
         self.prefixes = Prefixes(generator.slots)
         # A device that works on its own would wait for the host where thousands of images begin in one tick, and so end
         # in one: at most twice as many begin as end in a tick when they are spread evenly.
-        evenly = ceil(generator.slots * MOST_STEPS / generator.config.steps)
+        evenly = ceil(generator.slots * MAX_STEPS / generator.config.steps)
         self.most = max(STARTED, 2 * evenly) if generator.is_asynchronous else FEW
         # Without a start token, the first byte is drawn when an image is placed.
         backend, first = generator.backend, generator.config.first

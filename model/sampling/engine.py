@@ -194,7 +194,7 @@ class Engine:
         if not np.isfinite(state.bits_of(ended.row)[state.first :]).all():
             return NOT_FINITE
         if prefill.is_score:
-            steps = state.numbers(self.generator.model) if isinstance(state, Inspection) else None
+            steps = state.numbers() if isinstance(state, Inspection) else None
             intervals = state.intervals_of(ended.row) if prefill.coded else None
             coded = b"" if intervals is None else intervals.tobytes()
             events.append(Scored(prefill.request, prefill.index, state.bits_of(ended.row).tobytes(), steps, coded))

@@ -12,7 +12,6 @@ import torch
 
 from scanline.kernels.step.reference import recurrent_step
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.attention_cost import attention_cost
 from scanline.model.sampling.messages import StepNumbers, StepRange
 from scanline.model.sampling.prefill_state import PrefillState
 
@@ -42,11 +41,11 @@ class Inspection(PrefillState):
             self._keep(model, projected[0][0], parameters[0], s, z, first)
         return torch.nn.functional.pad(model.bits(parameters, images, first, stop), (first, 0))
 
-    def numbers(self, model: Transformer) -> StepNumbers:
+    def numbers(self) -> StepNumbers:
         """Return the numbers of the inspected steps, all of which have been run."""
-        arrays = {name: torch.cat(parts).float().cpu().numpy().tobytes() for name, parts in self.parts.items()}
-        steps = (self.position - self.first) // self.step_bytes
-        return StepNumbers(arrays, attention_cost(model.config, steps, model.device.type))
+        return StepNumbers(
+            {name: torch.cat(parts).float().cpu().numpy().tobytes() for name, parts in self.parts.items()}
+        )
 
     def _keep(
         self,

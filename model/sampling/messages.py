@@ -106,10 +106,6 @@ class GenerateRequest:
         """Return which of `known` image `index` completes."""
         return index * len(self.known) // self.n if self.known else None
 
-    def first_of(self, source: int) -> int:
-        """Return the first image that completes `source` of `known`."""
-        return -(-source * self.n // len(self.known))
-
     def particles_of(self, index: int) -> int:
         """Return how many particles image `index` has: 1 where no known byte follows a hidden one, which would weigh
         them."""
@@ -316,22 +312,11 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class AttentionCost:
-    """What the attention of one step of one image takes, all layers and heads together, float32; attention_cost.py."""
-
-    state_bytes: int  # (s, z), after any number of steps
-    cache_bytes: int  # keys and values that softmax attention would keep
-    linear_seconds: float
-    softmax_seconds: float
-
-
-@dataclass(frozen=True)
 class StepNumbers:
-    """The numbers of n steps of an image, in one layer and head, and what attention costs at the last of them."""
+    """The numbers of n steps of an image, in one layer and head."""
 
     arrays: Mapping[str, bytes]  # float32: q k v phi_q phi_k y [n, .], s z [n + 1, .] from before the first step,
     # probabilities [n, bytes of a step, 256]
-    cost: AttentionCost
 
 
 @dataclass(frozen=True)

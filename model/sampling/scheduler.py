@@ -28,7 +28,7 @@ from itertools import islice
 import numpy as np
 
 from scanline.kernels.codec.coder import Decoder
-from scanline.model.sampling.turns import Turns
+from scanline.model.sampling.round_robin import RoundRobin
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class Scheduler:
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots, self.slots_needed = slots, slots_of
-        self.turns = Turns()
+        self.turns = RoundRobin()
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
         self.on_hold: dict[int, str] = {}  # client, by request
 

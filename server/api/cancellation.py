@@ -1,15 +1,12 @@
 """Cancellation of a request's work, when it takes too long or its client closes the connection."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from fastapi import Request
 
 from scanline.server.api.errors import NO_RETRY, ApiError, ClientGoneError
-
-Entered = TypeVar("Entered")
 
 
 @asynccontextmanager
@@ -49,19 +46,3 @@ async def until_disconnect(request: Request) -> AsyncIterator[None]:
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-
-
-@asynccontextmanager
-async def finished(
-    request: Request,
-    seconds: float,
-    work: AbstractAsyncContextManager[Entered],
-    wait: Callable[[Entered], Awaitable[None]],
-) -> AsyncIterator[Entered]:
-    """Enter `work` and `wait` for it, for at most so many seconds and while the client of `request` is connected; yield
-    what it yields."""
-    async with AsyncExitStack() as stack:
-        async with deadline(seconds), until_disconnect(request):
-            entered = await stack.enter_async_context(work)
-            await wait(entered)
-        yield entered

@@ -28,8 +28,10 @@ def values_of(kind: type[Values], fields: BaseModel, **more: object) -> Values:
     return kind(**{name: getattr(fields, name) for name in names}, **more)
 
 
-def paint_task(models: ModelRegistry, model: ServedModel, fields: PaintFields) -> PaintTask:
-    """Return the task that paints or completes images; InvalidInput where they are too many or a field is wrong."""
+def paint_task(models: ModelRegistry, fields: PaintFields) -> tuple[ServedModel, PaintTask]:
+    """Return the model that is asked for and the task that paints or completes images; InvalidInput where they are too
+    many or a field is wrong."""
+    model = models.usable(fields.model)
     if isinstance(fields, EditRequest):
         values: PaintValues = values_of(CompleteValues, fields, pictures=len(fields.image))
     else:
@@ -37,7 +39,7 @@ def paint_task(models: ModelRegistry, model: ServedModel, fields: PaintFields) -
     models.check_count(values.images, "n")
     task = paint.plan(model, values)
     bind_contextvars(model=model.id, images=task.count)
-    return task
+    return model, task
 
 
 async def decode_task(models: ModelRegistry, fields: DecodingRequest) -> tuple[ServedModel, DecodeTask]:

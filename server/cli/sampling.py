@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model.datasets.folder import files_below
-from scanline.model.evaluation.metrics import standard_error
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.given_images import read_completion
@@ -37,6 +36,8 @@ def picture_files(given: list[Path]) -> list[Path]:
 
 def mean_line(bits_per_dim: np.ndarray) -> str:
     """Return the line below several pictures: the mean of their bits per dimension [n], and its standard error."""
+    from scanline.model.evaluation.metrics import standard_error  # imports torch: not for `scanline serve`
+
     error = standard_error(bits_per_dim)
     return f"mean {bits_per_dim.mean():.4f} +- {error:.4f} bits/dim ({len(bits_per_dim)} images)"
 

@@ -45,7 +45,7 @@ class EngineHandle(ABC):
         self.unused.set()
         self.ready: Ready | None = None  # what the engine reported when it was last loaded
         self.load_error: str | None = None
-        self.death = "its engine died"  # why it failed, where it was loaded before
+        self.failure_reason = "its engine died"  # why it failed, where it was loaded before
         self.counters = RequestCounters()
         self.jobs: dict[int, Job] = {}
         self.request_ids = itertools.count()

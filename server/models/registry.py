@@ -60,7 +60,7 @@ class ServedModel(ModelInfo):
         """Reason of the failure, without the path of its directory, because any client may read this."""
         if self.state != "failed":
             return None
-        reason = self.engine.load_error or self.engine.death
+        reason = self.engine.load_error or self.engine.failure_reason
         return reason.replace(str(self.engine.options.directory), self.id)
 
 

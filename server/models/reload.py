@@ -118,7 +118,7 @@ class ModelReloader:
                 for end in ends:
                     end.cancel()
             if new.ready is None:
-                reason = new.load_error or new.death
+                reason = new.load_error or new.failure_reason
                 raise self._not_loadable(name, reason.replace(directory, name))
         except BaseException:
             await new.close()

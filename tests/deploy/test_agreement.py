@@ -146,7 +146,7 @@ POD_EXIT_SECONDS = float(VARIABLES.get("SCANLINE_DRAIN_SECONDS", default("drain_
 SHUTDOWN_SECONDS = numbers(nginx("worker_shutdown_timeout"))[0]
 RAY_CPUS = int(WORKERS["rayStartParams"]["num-cpus"])
 INGRESS_CPUS = SETTINGS.ingress_replicas * SETTINGS.ingress_cpus
-(LEAST_RAY,) = re.findall(r"ray\[serve\]>=([\d.]+)", str(PROJECT["optional-dependencies"]["cluster"]))
+(MIN_RAY,) = re.findall(r"ray\[serve\]>=([\d.]+)", str(PROJECT["optional-dependencies"]["cluster"]))
 ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
     "exit, Compose's patience": (
         default("drain_seconds") + AFTER_DRAIN,
@@ -187,7 +187,7 @@ ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
         numbers(PROJECT["requires-python"]),
         numbers(dockerfile(r"^ARG PYTHON=(.*)$")[0]),
     ),
-    "Ray of the package, of the image": (numbers(LEAST_RAY), numbers(manifests.CLUSTER["rayVersion"])),
+    "Ray of the package, of the image": (numbers(MIN_RAY), numbers(manifests.CLUSTER["rayVersion"])),
 }
 
 

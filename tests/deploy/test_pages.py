@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 CONFIGURE = (DOCS / "configure.md").read_text()
 SERVE = {each.opts[0]: each for each in get_command(app).commands["serve"].params}  # type: ignore[attr-defined]
 OPTION = re.compile(r"^\| `(--[a-z-]+)` \|.*\|([^|]*)\|$", re.MULTILINE)
-SIZES = re.findall(r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \|$", CONFIGURE, re.MULTILINE)
+SIZES = re.findall(r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", CONFIGURE, re.MULTILINE)
 
 
 def row(found: re.Match[str]) -> str:
@@ -59,9 +59,10 @@ def test_every_preset_and_model_has_its_images_per_gigabyte_computed_from_state_
     numbers = 36  # bytes of seed, index, temperature, bits, position
     for name, *shown in SIZES:
         config = load_config(zoo.find(name)) if name in zoo.names() else PRESETS[name].model
-        for number, word in zip(shown, ("exact", "bfloat16-state"), strict=True):
-            image = precision(word).state_bytes(config) + 2 * config.bytes + numbers
-            assert int(number.replace(",", "")) == round(1e9 / image), (name, word)
+        kept = ("exact", "cpu"), ("exact", "cuda"), ("bfloat16-state", "cuda")
+        for number, (word, device) in zip(shown, kept, strict=True):
+            image = precision(word).state_bytes(config, device) + 2 * config.bytes + numbers
+            assert int(number.replace(",", "")) == round(1e9 / image), (name, word, device)
 
 
 if __name__ == "__main__":

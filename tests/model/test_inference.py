@@ -48,9 +48,9 @@ def test_samples_are_those_of_offline_painting_and_a_drawn_seed_gives_them_again
     grey_model: "scanline.Model", grey: Transformer
 ) -> None:
     images = grey_model.sample(5, seed=7, temperature=0.8)
-    law = paint(grey, 5, seed=7, temperature=0.8)
-    np.testing.assert_array_equal(images.array, law.images.reshape(5, 7, 5))
-    np.testing.assert_array_equal(images.bits_per_dim, law.bits_per_dim)
+    expected = paint(grey, 5, seed=7, temperature=0.8)
+    np.testing.assert_array_equal(images.array, expected.images.reshape(5, 7, 5))
+    np.testing.assert_array_equal(images.bits_per_dim, expected.bits_per_dim)
     assert (len(images), images.seed) == (5, 7)
     drawn = grey_model.sample(2)
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
@@ -149,9 +149,9 @@ def test_the_backend_that_is_asked_for_paints_scores_and_streams(grey_directory:
     model = scanline.load(grey_directory, device="cpu", backend="eager")
     assert model.backend == "eager"
     images = model.sample(2, seed=7)
-    law = paint(grey, 2, seed=7, backend="eager")
-    np.testing.assert_array_equal(images.bits_per_dim, law.bits_per_dim)
-    np.testing.assert_array_equal([*model.stream(2, seed=7)][-1].array, law.images.reshape(2, 7, 5))
+    expected = paint(grey, 2, seed=7, backend="eager")
+    np.testing.assert_array_equal(images.bits_per_dim, expected.bits_per_dim)
+    np.testing.assert_array_equal([*model.stream(2, seed=7)][-1].array, expected.images.reshape(2, 7, 5))
     assert model.score(images.array) == pytest.approx(images.bits_per_dim)
 
 
@@ -174,10 +174,10 @@ def test_picture_files_are_read_as_arrays_are_with_a_mask_or_their_own_alpha(
     kept = np.repeat(np.uint8([[255], [255], [255], [0], [0], [0], [0]]), 5, axis=1)
     for name, pixels in (("picture", picture), ("mask", kept), ("both", np.dstack((picture, kept)))):
         Image.fromarray(pixels).save(tmp_path / f"{name}.png")
-    law = grey_model.complete(picture, keep_rows=3, n=3, seed=2).array
+    expected = grey_model.complete(picture, keep_rows=3, n=3, seed=2).array
     masked = grey_model.complete(tmp_path / "picture.png", mask=tmp_path / "mask.png", n=3, seed=2).array
-    np.testing.assert_array_equal(masked, law)
-    np.testing.assert_array_equal(grey_model.complete(tmp_path / "both.png", n=3, seed=2).array, law)
+    np.testing.assert_array_equal(masked, expected)
+    np.testing.assert_array_equal(grey_model.complete(tmp_path / "both.png", n=3, seed=2).array, expected)
 
 
 def test_scores_are_the_bits_that_painting_counted(grey_model: "scanline.Model") -> None:
@@ -194,8 +194,8 @@ def test_steps_of_pixels_have_bits_for_every_byte_and_keep_what_is_known(pixel_m
     bits = pixel_model.score(images.array, per_pixel=True)
     assert bits.shape == images.array.shape == (3, 4, 5, 3)
     np.testing.assert_allclose(bits.mean(axis=(1, 2, 3)), images.bits_per_dim, rtol=1e-5)
-    law = likelihood.bits(pixel_model.network, torch.from_numpy(images.array.reshape(3, -1)))
-    np.testing.assert_allclose(bits.reshape(3, -1), law.numpy(), rtol=1e-4, atol=1e-4)
+    expected = likelihood.bits(pixel_model.network, torch.from_numpy(images.array.reshape(3, -1)))
+    np.testing.assert_allclose(bits.reshape(3, -1), expected.numpy(), rtol=1e-4, atol=1e-4)
     completed = pixel_model.complete(images.array[0], keep_rows=2, n=4, seed=1).array
     assert (completed[:, :2] == images.array[0, :2]).all()
     assert len(np.unique(completed[:, 2:], axis=0)) == 4

@@ -17,12 +17,6 @@ def documents(path: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / path).read_text()))
 
 
-def container_of(workload: dict[str, Any]) -> dict[str, Any]:
-    """The one container of a workload's pods."""
-    (container,) = workload["template"]["spec"]["containers"]
-    return container
-
-
 def nginx(name: str) -> str:
     """The value of a directive that stands once in nginx.conf, or the same each time."""
     (value,) = set(re.findall(rf"^\s*{re.escape(name)} (.+?);", NGINX_CONF, re.MULTILINE))

@@ -11,7 +11,7 @@ for room that was given back since is dropped.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scanline.model.sampling.turns import Turns
+from scanline.model.sampling.round_robin import RoundRobin
 
 if TYPE_CHECKING:
     from scanline.model.sampling.prefill_state import Prefix
@@ -43,7 +43,7 @@ class Prefixes:
 
     def __init__(self, slots: int) -> None:
         self.room = max(1, int(PER_SLOT * slots))
-        self.wanted = Turns()  # requests whose next image needs a prefix for which there is no room yet
+        self.wanted = RoundRobin()  # requests whose next image needs a prefix for which there is no room yet
         self.held: dict[int, dict[int, HeldPrefix]] = {}  # by request and source: of its next images
         self.used = 0  # of the room, in prefixes
 

@@ -26,8 +26,8 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.inspection import INSPECTED_STEPS
 from scanline.model.sampling.messages import StepRange
 from scanline.model.sampling.prefill_state import PrefillState
+from scanline.model.sampling.round_robin import RoundRobin
 from scanline.model.sampling.stats.time_shares import TimeShares
-from scanline.model.sampling.turns import Turns
 
 log = logging.getLogger("scanline.engine")
 
@@ -94,7 +94,7 @@ class PrefillQueue:
 
     def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
         self.generator, self.clock = generator, clock
-        self.turns = Turns()
+        self.turns = RoundRobin()
         self.waiting: dict[int, deque[PrefillRequest]] = {}  # by request
         self.left: dict[int, int] = {}  # prefills of each request that have not ended
         self.client_of: dict[int, str] = {}  # by request, as long as it has prefills left

@@ -3,9 +3,9 @@
 import sys
 
 TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, much longer than a tick's own cost
-MOST_STEPS = 32  # a slot whose image is done stays idle for the rest of the tick
-LONG_TICK_SECONDS = 0.016  # where nothing is streamed, beyond MOST_STEPS until an image is done: few images cost less
-LEAST_IMAGES = 64  # of a step that is not of all: more cost no less each
+MAX_STEPS = 32  # a slot whose image is done stays idle for the rest of the tick
+LONG_TICK_SECONDS = 0.016  # where nothing is streamed, beyond MAX_STEPS until an image is done: few images cost less
+MIN_IMAGES = 64  # of a step that is not of all: more cost no less each
 
 
 class TickLength:
@@ -23,13 +23,13 @@ class TickLength:
         """
         seconds, like = self.by_size.get(images.bit_length(), self.last)
         expected = seconds * max(1.0, images / like)
-        most = MOST_STEPS if streamed else max(MOST_STEPS, min(least_left, int(LONG_TICK_SECONDS / expected)))
+        most = MAX_STEPS if streamed else max(MAX_STEPS, min(least_left, int(LONG_TICK_SECONDS / expected)))
         return max(1, min(most_left, most, int(TICK_SECONDS / expected)))
 
     def images(self) -> int:
-        """Return how many images fit into a tick of one step, judged by the quickest batch; at least LEAST_IMAGES."""
+        """Return how many images fit into a tick of one step, judged by the quickest batch; at least MIN_IMAGES."""
         fitting = (TICK_SECONDS * images / seconds for seconds, images in self.by_size.values())
-        return max(LEAST_IMAGES, int(max(fitting, default=sys.maxsize)))
+        return max(MIN_IMAGES, int(max(fitting, default=sys.maxsize)))
 
     def took(self, seconds: float, steps: int, images: int) -> None:
         """Record how long the steps of a tick have taken."""

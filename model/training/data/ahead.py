@@ -13,11 +13,11 @@ from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
-from scanline.model.training.data.positions import Drawn, Sampler
+from scanline.model.training.data.positions import Positions, PositionSampler
 
 AHEAD = 4  # batches that each process prepares before they are needed
 
-Batch = tuple[torch.Tensor, torch.Tensor | None, Drawn | None]  # images, their labels, the positions to compute
+Batch = tuple[torch.Tensor, torch.Tensor | None, Positions | None]  # images, their labels, the positions to compute
 
 
 class Batches(Dataset[Batch]):
@@ -26,7 +26,7 @@ class Batches(Dataset[Batch]):
     def __init__(self, images: Images, labels: np.ndarray | None, config: TrainingConfig, model: ModelConfig) -> None:
         """images: [n, N] uint8; labels: [n] int64, or None."""
         self.images, self.labels, self.config, self.model = images, labels, config, model
-        self.sampler = Sampler(images, config, model)
+        self.sampler = PositionSampler(images, config, model)
         self.rate = multiprocessing.Value("d", 0.0)  # the present learning rate, also of the processes below
 
     def __getitem__(self, number: int) -> Batch:

@@ -7,7 +7,7 @@ import torch
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.redrawing import LEAST_RATE, redrawn
+from scanline.model.training.data.redrawing import MIN_RATE, redrawn
 
 MIRRORED, UNLABELLED, DRAWN, REDRAWN, OTHER = 1, 2, 3, 4, 5  # what a stream of random numbers decides
 
@@ -24,7 +24,7 @@ def batch_at(
         mirrored = np.random.default_rng([config.seed, MIRRORED, update]).random(config.batch) < 0.5
         pixels = batch.reshape(-1, model.height, model.width, model.channels)
         pixels[mirrored] = pixels[mirrored, :, ::-1]
-    if config.redrawn and (rate is None or rate >= LEAST_RATE * config.learning_rate):
+    if config.redrawn and (rate is None or rate >= MIN_RATE * config.learning_rate):
         random = np.random.default_rng([config.seed, REDRAWN, update])
         for chosen in np.flatnonzero(random.random(config.batch) < config.redrawn):
             batch[chosen] = redrawn(batch[chosen].reshape(model.height, model.width), random).ravel()

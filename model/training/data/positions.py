@@ -29,17 +29,17 @@ WORTHWHILE = 0.9  # of the positions: where more would be drawn, all are compute
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Positions:
     """The positions of a batch that an update computes."""
 
     position: torch.Tensor  # [B, n] int64, ascending
     weight: torch.Tensor  # [B, n] float32: for how many positions each stands; 0 for those that fill up an image
 
-    def to(self, device: torch.device) -> "Drawn":
-        return Drawn(self.position.to(device), self.weight.to(device))
+    def to(self, device: torch.device) -> "Positions":
+        return Positions(self.position.to(device), self.weight.to(device))
 
 
-class Sampler:
+class PositionSampler:
     """Draws the positions of the updates of a run: as many in every image, since a compiled loss has one shape."""
 
     def __init__(self, images: Images, config: TrainingConfig, model: ModelConfig) -> None:
@@ -52,7 +52,7 @@ class Sampler:
             rounded = -(-int(np.quantile(wanted, COVERED)) // MULTIPLE) * MULTIPLE
             self.count = rounded if rounded < WORTHWHILE * model.steps else model.steps
 
-    def at(self, batch: torch.Tensor, update: int) -> Drawn | None:
+    def at(self, batch: torch.Tensor, update: int) -> Positions | None:
         """Return the positions of an update's images [B, N] uint8: a function of them, the seed and the update. None
         where all are computed."""
         if self.count == self.model.steps:
@@ -61,7 +61,7 @@ class Sampler:
         near = near_paint(batch.numpy(), self.model)
         sampled = [draw(row, self.count, self.config.background, random) for row in near]
         position, weight = (np.stack(parts) for parts in zip(*sampled, strict=True))
-        return Drawn(torch.from_numpy(position), torch.from_numpy(weight.astype(np.float32)))
+        return Positions(torch.from_numpy(position), torch.from_numpy(weight.astype(np.float32)))
 
 
 def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:

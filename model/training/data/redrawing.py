@@ -18,8 +18,8 @@ SIDES = 47.2, 10.0, 22, 80  # mean, standard deviation, least and largest of the
 KEPT = 0.99  # of the width of a pixel of the scan, where the border of two reduced pixels divides it
 ROUGHNESS = 0.065  # standard deviation of what is added to shares of ink, which are 0 to 1, before the threshold
 GRAIN = 1.5  # pixels of the scan on which the roughness changes
-LEAST_RATE = 0.2  # of a run's highest learning rate: below it, digits are used as they are
-LEAST_LARGEST = 0.5  # share of ink: a fainter digit does not become black
+MIN_RATE = 0.2  # of a run's highest learning rate: below it, digits are used as they are
+MIN_LARGEST = 0.5  # share of ink: a fainter digit does not become black
 
 
 def redrawn(image: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -37,7 +37,7 @@ def redrawn(image: np.ndarray, random: np.random.Generator) -> np.ndarray:
     scan = _resized(image[box] / 255, side) + _resized(grains, side) > 0.5
     shares = reduction(side) @ scan @ reduction(side).T
     again = np.zeros_like(image)
-    again[box] = to_bytes(np.minimum(shares / max(shares.max(), LEAST_LARGEST), 1))
+    again[box] = to_bytes(np.minimum(shares / max(shares.max(), MIN_LARGEST), 1))
     return again
 
 

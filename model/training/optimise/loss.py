@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from scanline.kernels import LN2, attention
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED
-from scanline.model.training.data.positions import Drawn
+from scanline.model.training.data.positions import Positions
 
 SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
 SAME_GRADIENTS = 0.05  # of their norm: how much further than those of the loss as it is written from float32's
 
-Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Drawn | None, float], torch.Tensor]
+Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Positions | None, float], torch.Tensor]
 
 log = logging.getLogger("scanline.training")
 
@@ -25,7 +25,7 @@ def loss_of(
     batch: torch.Tensor,
     dtype: torch.dtype = torch.float32,
     labels: torch.Tensor | None = None,
-    drawn: Drawn | None = None,
+    drawn: Positions | None = None,
     contrast: float = 0.0,
 ) -> torch.Tensor:
     """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first.
@@ -41,7 +41,7 @@ def loss_of(
         return _bits(model, batch, dtype, labels, drawn).mean()
     assert labels is not None
     again = slice(len(batch) // CONTRASTED)
-    positions = None if drawn is None else Drawn(*(torch.cat((x, x[again])) for x in (drawn.position, drawn.weight)))
+    positions = drawn and Positions(*(torch.cat((x, x[again])) for x in (drawn.position, drawn.weight)))
     bits = _bits(model, torch.cat((batch, batch[again])), dtype, torch.cat((labels[:, 0], labels[again, 1])), positions)
     own, other = bits[: len(batch)], bits[len(batch) :]
     of_image = (model.config.bytes - model.config.first) * LN2  # nats of an image in one bit of each of its bytes
@@ -50,7 +50,7 @@ def loss_of(
 
 
 def _bits(
-    model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None, drawn: Drawn | None
+    model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None, drawn: Positions | None
 ) -> torch.Tensor:
     """Return the mean bits [B] of the predicted bytes of each image."""
     values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
@@ -81,7 +81,7 @@ class CompiledLoss:
         batch: torch.Tensor,
         dtype: torch.dtype = torch.float32,
         labels: torch.Tensor | None = None,
-        drawn: Drawn | None = None,
+        drawn: Positions | None = None,
         contrast: float = 0.0,
     ) -> torch.Tensor:
         if not self.chosen:

@@ -13,7 +13,7 @@ import torch
 MOMENTUM = 0.95
 ITERATIONS = 5
 COEFFICIENTS = 3.4445, -4.7750, 2.0315  # of x, x^3 and x^5: they move singular values to about 1 in few iterations
-LEAST_NORM = 1e-7
+MIN_NORM = 1e-7
 
 
 class Muon(torch.optim.Optimizer):
@@ -60,7 +60,7 @@ def orthogonalised(matrices: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.to(dtype)
     x = x.mT if tall else x  # the smaller square
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=LEAST_NORM)
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=MIN_NORM)
     for _ in range(ITERATIONS):
         square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)

@@ -13,7 +13,7 @@ import torch
 from scanline.kernels.gpu import summary
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.positions import Drawn
+from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.loss import SAME_LOSS
 from scanline.model.training.optimise.processes import Group
 from scanline.model.training.optimise.update import Updater
@@ -39,7 +39,7 @@ class RecordedUpdater(Updater):
         self.refused = False
 
     def _move(
-        self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Drawn | None, share: float | torch.Tensor
+        self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None, share: float | torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if self.refused or self.written < WARM_UP:
             self.written += 1
@@ -65,7 +65,7 @@ class RecordedUpdater(Updater):
                 return super()._move(batch, labels, drawn, share)
         return self._replay(changing, rates, float(share))
 
-    def _record(self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Drawn | None) -> None:
+    def _record(self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None) -> None:
         """Record an update with tensors of its own for all that changes; nothing is moved."""
         self.rates = [torch.zeros((), device=batch.device) for _ in self.optimiser.param_groups]
         self.share = torch.zeros((), device=batch.device)
@@ -79,7 +79,7 @@ class RecordedUpdater(Updater):
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
                 assert own[0] is not None
-                positions = None if own[2] is None or own[3] is None else Drawn(own[2], own[3])
+                positions = None if own[2] is None or own[3] is None else Positions(own[2], own[3])
                 self.results = super()._move(own[0], own[1], positions, self.share)
         finally:
             self._set_capturable(False)
@@ -118,5 +118,5 @@ def new_updater(
     return kind(model, config, group, dtype, compiled)
 
 
-def _tensors(drawn: Drawn | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+def _tensors(drawn: Positions | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     return (None, None) if drawn is None else (drawn.position, drawn.weight)

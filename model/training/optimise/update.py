@@ -6,7 +6,7 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.positions import Drawn
+from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of
 from scanline.model.training.optimise.optimiser import MovingAverage, clip_gradients, optimiser
 from scanline.model.training.optimise.processes import Group
@@ -30,7 +30,7 @@ class Updater:
         number: int,
         rate: float,
         labels: torch.Tensor | None = None,
-        drawn: Drawn | None = None,
+        drawn: Positions | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by one update of this number (from 0) at this rate, in place, and return the loss in bits
         over all images, with that of `contrast`, and the norm of its gradient.
@@ -41,7 +41,7 @@ class Updater:
         """
         share = self.group.share
         of_images = None if labels is None else share(labels)
-        positions = None if drawn is None else Drawn(share(drawn.position), share(drawn.weight))
+        positions = None if drawn is None else Positions(share(drawn.position), share(drawn.weight))
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = parameters["scale"] * rate
         return self._move(share(batch), of_images, positions, self.average.share(number))
@@ -50,7 +50,7 @@ class Updater:
         self,
         batch: torch.Tensor,
         labels: torch.Tensor | None,
-        drawn: Drawn | None,
+        drawn: Positions | None,
         share: float | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by this process's part of an update, at the rates that the optimiser has; `share` is the

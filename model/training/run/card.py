@@ -11,7 +11,7 @@ from scanline.model.formats.model_dir import weight_bytes
 from scanline.model.likelihood.typicality import Typicality
 from scanline.model.machine import facts
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.redrawing import LEAST_RATE
+from scanline.model.training.data.redrawing import MIN_RATE
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 
@@ -118,7 +118,7 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     passes = updates * training.batch * training.branches / run.train
     changed = ", mirrored" if training.flip else ""
     if training.redrawn:
-        changed += f", {training.redrawn:.0%} of the images re-rendered until the rate is {LEAST_RATE:g} of its peak"
+        changed += f", {training.redrawn:.0%} of the images re-rendered until the rate is {MIN_RATE:g} of its peak"
     if training.contrast:
         changed += f", contrast {training.contrast:g} between classes"
     length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"

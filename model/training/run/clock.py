@@ -11,7 +11,7 @@ from scanline.model.training.optimise.optimiser import learning_rate
 
 LONGEST_WARM_UP = 0.05  # of a run of minutes, however few updates fit in it
 CHECKPOINTS = 10  # of a run of minutes
-LEAST_BETWEEN, MOST_BETWEEN = 60.0, 600.0  # seconds between two checkpoints
+MIN_BETWEEN, MAX_BETWEEN = 60.0, 600.0  # seconds between two checkpoints
 LARGEST_SHARE = 0.2  # of the time may go into checkpoints
 ROW_UPDATES, ROW_SECONDS = 20, 10.0  # a row of the curve: every so many updates; in a run of minutes, or seconds
 
@@ -24,7 +24,7 @@ class RunClock:
         self.limit = None if config.minutes is None else 60 * config.minutes
         self.started = time.monotonic() - seconds
         self.last_checkpoint = self.last_row = seconds
-        self.between = min(max((self.limit or 0) / CHECKPOINTS, LEAST_BETWEEN), MOST_BETWEEN)
+        self.between = min(max((self.limit or 0) / CHECKPOINTS, MIN_BETWEEN), MAX_BETWEEN)
 
     @property
     def seconds(self) -> float:

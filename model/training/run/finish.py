@@ -20,12 +20,12 @@ from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.positions import Sampler
+from scanline.model.training.data.positions import PositionSampler
 from scanline.model.training.run.card import CLASS_SHEET, write_card
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 
-TESTED_BYTES, LEAST_TESTED = 2_000_000, 20  # bytes of test images, images
+TESTED_BYTES, MIN_TESTED = 2_000_000, 20  # bytes of test images, images
 ROWS, OF_EACH = 10, 8  # classes on the sheet, samples of each
 
 
@@ -44,7 +44,7 @@ def finish(
     stage: called at the start of scoring, returns what is called with its progress.
     """
     model = load_model(directory, torch.device(device))
-    test = images.test[: max(TESTED_BYTES // model.config.bytes, LEAST_TESTED)]
+    test = images.test[: max(TESTED_BYTES // model.config.bytes, MIN_TESTED)]
     bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"))
     evaluation: dict[str, Any] = {
         "dataset": run.published or Path(run.data).name,
@@ -58,7 +58,7 @@ def finish(
         evaluation["classes"] = {"true_class": bits_figures(with_class)}
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
     write_evaluation(directory, evaluation)
-    positions = Sampler(images.train, config, model.config).count
+    positions = PositionSampler(images.train, config, model.config).count
     write_card(directory, model.parameter_count, model.config, config, run, evaluation, last, positions, str(device))
     return evaluation
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from scanline.server.api.routes.page import PATHS
 
 SMALL_TEXTS = PATHS | {"/openapi.json", "/metrics"}  # up to 100 KB: a millisecond or two each time
-LEAST_BYTES = 1000
+MIN_BYTES = 1000
 LEVEL = 4
 
 
@@ -18,7 +18,7 @@ class CompressionMiddleware:
     """Compress the answers of SMALL_TEXTS; files of the pages are compressed once, by their route."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self.app, self.gzip = app, GZipMiddleware(app, LEAST_BYTES, LEVEL)
+        self.app, self.gzip = app, GZipMiddleware(app, MIN_BYTES, LEVEL)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_text = scope["type"] == "http" and scope["path"] in SMALL_TEXTS

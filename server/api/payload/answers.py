@@ -160,8 +160,8 @@ def _sheet(images: np.ndarray, output: ImageOutput, name: str) -> bytes:
 
 
 def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput, media_type: str) -> bytes:
-    turns = film.turns(len(images), images.shape[1:3], known)
-    picture, appear = (sheet(np.stack([output.resized(each) for each in kind])) for kind in (images, turns))
+    appearance = film.appearance_frame(len(images), images.shape[1:3], known)
+    picture, appear = (sheet(np.stack([output.resized(each) for each in kind])) for kind in (images, appearance))
     (name,) = (name for name, kind in films.MEDIA_TYPES.items() if kind == media_type)
     return encode_film(np.asarray(picture), np.asarray(appear), film, name)
 
@@ -170,8 +170,8 @@ def _image_data(
     images: np.ndarray, known: np.ndarray | None, facts: Iterable[Facts], output: ImageOutput
 ) -> Iterator[Iterator[bytes]]:
     film = output.film
-    turns = [None] * len(images) if film is None else film.turns(len(images), images.shape[1:3], known)
-    for image, appear, own in zip(images, turns, facts, strict=True):
+    appearance = [None] * len(images) if film is None else film.appearance_frame(len(images), images.shape[1:3], known)
+    for image, appear, own in zip(images, appearance, facts, strict=True):
         data = ImageData(**output.data(image, appear), **own)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
 

@@ -59,16 +59,16 @@ class ImageOutput:
         """Return an image [H, W] or [H, W, 3] uint8 of the size that the answer has."""
         return image if self.size is None else pictures.resized(image, self.size)
 
-    def base64(self, image: np.ndarray, turns: np.ndarray | None = None) -> str:
-        """Return the file of an image of the model's size, as base64 text. turns: of a film, see `Film.turns`."""
-        if self.film is None or turns is None:
+    def base64(self, image: np.ndarray, appearance: np.ndarray | None = None) -> str:
+        """Return the file of an image of the model's size, as base64 text. appearance: its `Film.appearance_frame`."""
+        if self.film is None or appearance is None:
             return pictures.to_base64(self.resized(image), self.output_format)
-        file = encode_film(self.resized(image), self.resized(turns), self.film, self.output_format)
+        file = encode_film(self.resized(image), self.resized(appearance), self.film, self.output_format)
         return b64encode(file).decode()
 
-    def data(self, image: np.ndarray, turns: np.ndarray | None) -> dict[str, str]:
+    def data(self, image: np.ndarray, appearance: np.ndarray | None) -> dict[str, str]:
         """Return the field of an answer's item that holds the image; see `base64`."""
-        text = self.base64(image, turns)
+        text = self.base64(image, appearance)
         if self.as_url:
             return {"url": f"data:{MEDIA_TYPES[self.output_format]};base64,{text}"}
         return {"b64_json": text}

@@ -87,7 +87,7 @@ class CodesAnswer(ResizedUploads):
     data: list[ImageCode]
 
 
-class Doubt(BaseModel):
+class OutlierFields(BaseModel):
     """How unusual a picture is for the model; null where its test images' bits have not been measured."""
 
     typical: bool | None = Field(None, description="whether tail_probability is at least 0.01")
@@ -97,7 +97,7 @@ class Doubt(BaseModel):
     noisy: bool = Field(False, description="whether the picture has noise of codecs or scanners, which clean removes")
 
 
-class Likelihood(Doubt):
+class Likelihood(OutlierFields):
     """Bits of one image; per_pixel, [H][W] or [H][W][3], if requested."""
 
     index: int
@@ -145,7 +145,7 @@ class EvidenceAnswer(ResizedUploads):
     data: list[Evidence]
 
 
-class ClassificationData(Doubt):
+class ClassificationData(OutlierFields):
     """One image under each class, by the classes' names; all classes are equally likely beforehand."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
@@ -197,12 +197,10 @@ class StepsAnswer(ResizedUploads):
 
 
 class Attention(BaseModel):
-    """Of all layers and heads together, one image, float32; seconds are measured in torch on the serving device."""
+    """Of all layers and heads together, one image, float32."""
 
     state_bytes: int = Field(description="(s, z), which are constant")
     cache_bytes: int = Field(description="keys and values that softmax attention would keep")
-    linear_seconds: float
-    softmax_seconds: float
 
 
 class Readiness(BaseModel):

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from scanline.model.formats.code_file import MOST_A_CODE
+from scanline.model.formats.code_file import MAX_A_CODE
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.film import (
@@ -210,7 +210,8 @@ class OutputFields(SizeFields):
         Literal["png", "webp", "gif", "apng"],
         Field(
             description="of the images in JSON answers and events: lossless png or webp; in answers also gif, apng, and"
-            " with frames, seconds or scale webp: a film of the painting of each image"
+            " with frames, seconds or scale webp: a film of the painting of each image; gif and apng exclude an Accept"
+            " of image/png or application/x-npy"
         ),
     ] = "png"
     frames: Frames = None
@@ -392,10 +393,10 @@ class CodesRequest(PictureFields):
         int | None,
         Field(
             ge=1,
-            le=MOST_A_CODE,
+            le=MAX_A_CODE,
             description="of a file: fewer are found and decoded sooner, more take less space; about 8 KB if absent",
         ),
-        _whole_number(1, MOST_A_CODE),
+        _whole_number(1, MAX_A_CODE),
     ] = None
     user: str | None = None
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
@@ -56,38 +57,33 @@ def router(models: ModelRegistry) -> APIRouter:
     @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
     async def generate_images(request: Request) -> Response:
         """Paint images from nothing."""
-        return _paint(models, request, await read_json(request, GenerationRequest))
+        return _respond(models, request, await read_json(request, GenerationRequest), ImagesAnswer)
 
     @routes.post("/edits", response_model=ImagesAnswer, responses=painted(), openapi_extra=edit)
     async def edit_images(request: Request) -> Response:
         """Complete images: known pixels are returned byte for byte, the others are painted."""
-        return _paint(models, request, await read_fields(request, EditRequest, models))
+        return _respond(models, request, await read_fields(request, EditRequest, models), ImagesAnswer)
 
     @routes.post("/decodings", response_model=DecodingsAnswer, responses=painted(), openapi_extra=decoding)
     async def decode_images(request: Request) -> Response:
         """Return the images of codes, byte for byte."""
         fields = await read_fields(request, DecodingRequest, models)
         async with deadline(models.request_timeout), until_disconnect(request):
-            model, task = await decode_task(models, fields)
-        return _respond(models, model, request, fields, task, DecodingsAnswer)
+            decoding = await decode_task(models, fields)
+        return _respond(models, request, fields, DecodingsAnswer, decoding)
 
     return routes
 
 
-def _paint(models: ModelRegistry, request: Request, fields: PaintFields) -> Response:
-    model = models.usable(fields.model)
-    return _respond(models, model, request, fields, paint_task(models, model, fields), ImagesAnswer)
-
-
 def _respond(
     models: ModelRegistry,
-    model: ServedModel,
     request: Request,
     fields: OutputFields,
-    task: PaintTask,
     answer: type[DecodingsAnswer],
+    decoding: tuple[ServedModel, PaintTask] | None = None,
 ) -> Response:
-    """Return the response with the images of a task; answer: that of JSON."""
+    """Return the response with the images that are painted or decoded; answer: that of JSON."""
+    model, task = decoding or paint_task(models, cast("PaintFields", fields))
     resize, config = models.resizes(fields.size_policy), model.config
     shown = task.shown
     output = image_output(fields, config, len(shown), resize)

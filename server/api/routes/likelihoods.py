@@ -170,7 +170,7 @@ def _classifications(found: Classification, config: ModelConfig) -> Iterator[Cla
 
 
 def _outlier_fields(tails: np.ndarray | None, noisy: np.ndarray, index: int) -> dict[str, Any]:
-    """Return the fields of `Doubt` of an image."""
+    """Return the fields of `OutlierFields` of an image."""
     if tails is None:
         return {"noisy": bool(noisy[index])}
     tail = float(tails[index])

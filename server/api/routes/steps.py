@@ -8,7 +8,6 @@ reads have.
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
@@ -59,6 +58,9 @@ async def _answer(
 ) -> AsyncIterator[bytes]:
     """Yield the answer, which is encoded off the event loop."""
     config, numbers = model.config, task.result()
+    heads, (c, m) = config.layers * config.heads, (config.key_width, config.value_width)
+    passed = (task.steps.stop - config.first) // config.step_bytes  # with those before the inspected ones
+    attention = Attention(state_bytes=4 * heads * c * (m + 1), cache_bytes=4 * heads * (c + m) * passed)
 
     def encoded() -> bytes:
         return (
@@ -76,7 +78,7 @@ async def _answer(
                 key_width=config.key_width,
                 value_width=config.value_width,
                 **{name: b64encode(array).decode() for name, array in numbers.arrays.items()},
-                attention=Attention(**asdict(numbers.cost)),
+                attention=attention,
                 **upload_fields(uploaded),
             )
             .model_dump_json()

@@ -63,8 +63,7 @@ class JobRunner:
                 log.info("job", extra={"type": kind, "seconds": seconds, "ended": ended})
 
     async def _paint(self, name: JobId, fields: PaintFields) -> None:
-        model = self.models.usable(fields.model)
-        task = paint_task(self.models, model, fields)
+        model, task = paint_task(self.models, fields)
         image_output(fields, model.config, task.count, resize=False)
         client = client_of(self.sender.socket.scope).id
         state = requested_state(fields, model, client)

@@ -126,13 +126,13 @@ class ClientTransport(asyncio.Transport):
         self.connections.budgets.overhead.charge(self.client, units)
         return self.hold_for_overhead(inf)
 
-    def in_turn(self, parse: Callable[[], None]) -> bool:
-        """Call `parse` when it is the client's turn; return whether that was now."""
-        return self.connections.turns.run(self.client, parse)
+    def within_quota(self, parse: Callable[[], None]) -> bool:
+        """Call `parse` when the client's quota allows it; return whether that was now."""
+        return self.connections.quotas.run(self.client, parse)
 
-    def end_turn(self) -> None:
-        """Parse no more of what the client has sent in this turn of the event loop: a request of its is handled."""
-        self.connections.turns.end(self.client)
+    def exhaust_quota(self) -> None:
+        """Parse no more of what the client has sent in this iteration of the event loop: its request is handled."""
+        self.connections.quotas.exhaust(self.client)
 
     def _on_hangup(self) -> None:
         """End the connection if its end cannot be read, because reading is paused."""

@@ -1,18 +1,25 @@
 """All connections of a process: their shared limits, and which are aborted when too many bytes are unread."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from scanline.server.api.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.hangups import HangupWatch
-from scanline.server.api.transport.parsing_turns import ParsingTurns
-
-if TYPE_CHECKING:
-    from scanline.server.api.transport.client_transport import ClientTransport
+from scanline.server.api.transport.parse_quota import ParseQuotas
 
 MAX_LINGERING = 256  # refused connections at once that may linger; others are closed at once
 FREED_FRACTION = 0.1  # of a limit of unread bytes: what is freed when it is passed, so that this happens rarely
+
+
+class OpenConnection(Protocol):
+    """What a connection is asked when too many bytes are unread; a `ClientTransport`."""
+
+    owner: object  # its client, or the connection itself
+    unread: int  # bytes, when they were last counted
+
+    def update_unread(self) -> None: ...
+    def refuse(self, error: ApiError) -> None: ...
 
 
 class Connections:
@@ -20,11 +27,11 @@ class Connections:
 
     def __init__(self, budgets: Budgets, counters: HttpCounters, send_timeout: float) -> None:
         self.budgets, self.counters, self.send_timeout = budgets, counters, send_timeout
-        self.open: set[ClientTransport] = set()
+        self.open: set[OpenConnection] = set()
         self.lingering = 0  # how many of them are refused, and closed soon
         # A part of the limit, which may be that of the process's descriptors.
         self.max_lingering = min(MAX_LINGERING, max(8, budgets.connections.limit // 4))
-        self.hangups, self.turns = HangupWatch(), ParsingTurns()
+        self.hangups, self.quotas = HangupWatch(), ParseQuotas()
 
     def relieve_unread(self, client: str | None) -> None:
         """Abort connections if `client`, or all clients together, exceed their limits of unread bytes.

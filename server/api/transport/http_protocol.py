@@ -146,7 +146,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._buffer(self.buffered + data)
             return
         self.buffered = data
-        if not self.transport.in_turn(self._parse_waiting):
+        if not self.transport.within_quota(self._parse_waiting):
             self._buffer(data)
 
     def on_response_complete(self) -> None:
@@ -159,7 +159,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _parse_buffered(self) -> None:
         if self.buffered:
-            self.transport.in_turn(self._parse_waiting)
+            self.transport.within_quota(self._parse_waiting)
 
     def _parse_waiting(self) -> None:
         data, self.buffered = self.buffered, b""
@@ -290,7 +290,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.in_message = self.transport.is_receiving = False
         self._stop_receive_timer()
-        self.transport.end_turn()
+        self.transport.exhaust_quota()
         super().on_message_complete()
         # A request was refused before its body had arrived: uvicorn started its keep-alive timer with the response,
         # and the rest of the body cancelled it. The connection is idle only now.
@@ -305,7 +305,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._stop_receive_timer()
         self.is_websocket, self.transport.is_receiving = True, False
         self.transport.count_arriving(0)
-        self.transport.end_turn()
+        self.transport.exhaust_quota()
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -345,7 +345,7 @@ class HttpProtocol(HttpToolsProtocol):
         return True
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self.transport.end_turn()
+        self.transport.exhaust_quota()
         super()._start_asgi_task(cycle, partial(self._run, app, cycle))
 
     async def _run(self, app: ASGIApp, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send) -> None:

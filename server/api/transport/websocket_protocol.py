@@ -124,7 +124,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
 
     def _parse_more(self) -> None:
         is_due = self.buffered and not self.transport.is_closing()
-        if is_due and not self.transport.in_turn(self._parse_buffered):
+        if is_due and not self.transport.within_quota(self._parse_buffered):
             self._keep(self.buffered)
 
     def _parse_slice(self, data: memoryview) -> bool:
@@ -173,7 +173,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
                 return
         self.frames = [data]
         self.queued_bytes += 0 if self.close_sent else len(data)
-        self.transport.end_turn()
+        self.transport.exhaust_quota()
         super().send_receive_event_to_app()
 
     async def receive(self) -> ASGIReceiveEvent:

@@ -9,7 +9,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.formats.code_file import MOST_A_CODE, SUFFIX, check_images_a_code
+from scanline.model.formats.code_file import MAX_A_CODE, SUFFIX, check_images_a_code
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
@@ -41,7 +41,7 @@ def compress(
     images_a_code: Annotated[
         int | None,
         typer.Option(
-            help=f"Images that follow each other in a code, 1 to {MOST_A_CODE:,}; 1 is for access to each by itself.",
+            help=f"Images that follow each other in a code, 1 to {MAX_A_CODE:,}; 1 is for access to each by itself.",
             show_default="as many as make about 8 KB",
         ),
     ] = None,
@@ -59,7 +59,7 @@ def compress(
         raise ValueError("--class and --classes exclude each other; give one of them")
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out}: there is no directory {out.parent}")
-    from scanline.model.datasets.given import SPLITS, open_given
+    from scanline.model.datasets.compress_input import SPLITS, open_compress_input
     from scanline.model.images import file_sizes
     from scanline.model.inference import load
     from scanline.model.named_files import write_output
@@ -68,7 +68,7 @@ def compress(
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
-    given = open_given(pictures, config, split=split, classes=classes)
+    given = open_compress_input(pictures, config, split, classes)
     for refused in given.refused:
         print(f"not encoded: {refused}", file=sys.stderr)
     with model_bar("encoding") as progress:

@@ -36,7 +36,7 @@ def decompress(
     """Decompress pictures to what they were, byte for byte, with the model that compressed them, on any processor."""
     if more and not images:
         raise ValueError(f"{more[0]}: give one file; which images it is about is for --images")
-    from scanline.model.formats.code_file import MOST_AT_ONCE, read
+    from scanline.model.formats.code_file import MAX_AT_ONCE, read
     from scanline.model.formats.model_dir import load_config
     from scanline.model.images.saving import check_out, check_sheet, save_images
     from scanline.model.inference import load
@@ -45,8 +45,8 @@ def decompress(
 
     shown_film = check_out(out)
     codes = read(read_input(file), str(file))
-    if codes.count > MOST_AT_ONCE and not images:
-        raise ValueError(f"{file} holds {codes.count:,} images, more than {MOST_AT_ONCE:,}; choose some by --images")
+    if codes.count > MAX_AT_ONCE and not images:
+        raise ValueError(f"{file} holds {codes.count:,} images, more than {MAX_AT_ONCE:,}; choose some by --images")
     wanted = None
     if images:
         wanted = [n for part in ranges(" ".join([*images, *(more or ())]), codes.count, "--images") for n in part]

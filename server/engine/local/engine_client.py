@@ -96,7 +96,7 @@ class EngineClient(EngineHandle):
         """Stop the engine, by force where it does not exit by itself."""
         assert self.process is not None
         self.closing.set()
-        self.process.send(Stop())
+        self.process.pipe.send(Stop())
         if self.process.accepts_requests:
             await asyncio.wait({self.supervisor}, timeout=CLOSING_SECONDS)
         self.process.kill()
@@ -121,14 +121,14 @@ class EngineClient(EngineHandle):
         if job.has_ended:
             return
         if self.quarantine.end(job.id, cancelled=True) and self.process:
-            self.process.send(Cancel(job.id))
+            self.process.pipe.send(Cancel(job.id))
         self._send_admitted()
 
     def _send_admitted(self) -> None:
         """Send the engine the requests that may be in it now."""
         if self.process is not None and self.process.accepts_requests:
             for request in self.quarantine.admit():
-                self.process.send(self.jobs[request].remainder)
+                self.process.pipe.send(self.jobs[request].remainder)
 
     def _receive(self, events: list[Event]) -> None:
         for event in events:
@@ -146,7 +146,7 @@ class EngineClient(EngineHandle):
         """Send a loaded engine the requests, unless it would not paint what the one before it painted."""
         assert self.process is not None
         if self.ready is not None and ready.digest != self.ready.digest:
-            self.death = f"its engine was restarted with the digest {ready.digest}, not {self.ready.digest}"
+            self.failure_reason = f"its engine was restarted with the digest {ready.digest}, not {self.ready.digest}"
             self._fail_all(MODEL_CHANGED, "model_changed")
             self.failed.set()
             self.process.kill()
@@ -180,7 +180,7 @@ class EngineClient(EngineHandle):
                 if self.closing.is_set():
                     return
                 if self.failed.is_set():
-                    log.critical("the engine is not served: %s", self.death)
+                    log.critical("the engine is not served: %s", self.failure_reason)
                     return
                 if reason := self._after_crash(process):
                     log.critical("the engine died (%s); %s", cause, reason)
@@ -192,7 +192,7 @@ class EngineClient(EngineHandle):
                 self.counters.restarts += 1
                 process = None
         except UnkillableEngineError as error:
-            self.death = "its engine hangs and cannot be killed"
+            self.failure_reason = "its engine hangs and cannot be killed"
             log.critical("the engine cannot be killed and is given up: %s", error)
         finally:
             self._end()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from scanline.model.sampling.messages import Command, Event
+from scanline.model.sampling.messages import Event
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.worker.forkserver import CONTEXT, start
 from scanline.server.engine.worker.process import EngineOptions, process_of
@@ -39,7 +39,7 @@ class EngineProcess:
         self.process = process_of(options, self.child_connection)
         self.starting = asyncio.create_task(asyncio.to_thread(self._start))
         atexit.register(self.kill)  # multiprocessing would otherwise wait for a process that ignores SIGTERM
-        self.pipe = Pipe(connection, receive, "engine")
+        self.pipe = Pipe(connection, receive, "engine")  # commands that are sent to a dead engine are lost
 
     @property
     def accepts_requests(self) -> bool:
@@ -60,10 +60,6 @@ class EngineProcess:
     def silence(self) -> float:
         """Seconds since its last message. It sends one at least once a second, idle or between its ticks."""
         return self.pipe.silence
-
-    def send(self, command: Command) -> None:
-        """Send a command, without waiting; what is sent to a dead engine is lost."""
-        self.pipe.send(command)
 
     def kill(self) -> None:
         """Kill it; it is not ready from now on."""

@@ -1,7 +1,7 @@
 """Jobs whose images wait for replicas, in the order in which clients get shards: the client with the fewest first.
 
 Clients are served before requests, so a client with a thousand requests gets no more slots than one with a single
-request. Requests of one client take turns. The engine's own queue (`model/sampling/turns.py`) goes round by turns
+request. Requests of one client take turns. The engine's own queue (`model/sampling/round_robin.py`) goes round by turns
 instead: it gives single slots as they become free, while a shard of a sixteenth of an engine per turn would let a new
 client wait for the shards of all others.
 """

@@ -204,7 +204,7 @@ class PipedEngine(RemoteEngine):
     def take(self, status: EngineStatus) -> None:
         """Take in a newer status."""
         self.update([status], status.others)
-        self.ready, self.load_error, self.death = status.ready, status.load_error, status.death
+        self.ready, self.load_error, self.failure_reason = status.ready, status.load_error, status.failure_reason
         if status.has_failed:
             self.failed.set()
 

@@ -38,7 +38,8 @@ from scanline.server.engine.worker.process import EngineOptions
 log = logging.getLogger("scanline.cluster")
 
 OVERCOMMIT = 1.25  # images handed out for each slot
-SHARDS_PER_REPLICA, MOST_SHARDS = 16, 64  # that fill its slots: each costs an ingress and a replica's process 1.6 ms
+SHARDS_PER_REPLICA = 16
+MAX_SHARDS_PER_REPLICA = 64  # that fill its slots: each costs an ingress and a replica's process 1.6 ms
 MIN_SHARD, MAX_SHARD = 16, 256  # images
 RETRY_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds, by losses of a shard with no image finished in between
 STARTUP_SECONDS = 30.0  # that a new ingress waits for its first poll
@@ -193,7 +194,7 @@ class ReplicaPool(RemoteEngine):
         replicas = max(1, len(self.statuses))
         slots = self.slots // replicas
         share = min(-(-images // replicas), slots // SHARDS_PER_REPLICA)
-        return min(MAX_SHARD, max(MIN_SHARD, slots // MOST_SHARDS, share))
+        return min(MAX_SHARD, max(MIN_SHARD, slots // MAX_SHARDS_PER_REPLICA, share))
 
     def _shard_ended(self, sharded: ShardedJob, missing: set[int], shard: asyncio.Task[None]) -> None:
         """Count what came back. A callback, since a task that is cancelled before its first step runs no line of it."""

@@ -20,7 +20,7 @@ class EngineStatus:
     defaults: Defaults  # of requests
     ready: Ready | None
     load_error: str | None
-    death: str
+    failure_reason: str
     has_failed: bool
     is_ready: bool
     heartbeat_age: float  # seconds
@@ -39,7 +39,7 @@ class EngineStatus:
             defaults=defaults,
             ready=engine.ready,
             load_error=engine.load_error,
-            death=engine.death,
+            failure_reason=engine.failure_reason,
             has_failed=engine.failed.is_set(),
             is_ready=engine.is_ready,
             heartbeat_age=engine.heartbeat_age,

@@ -36,8 +36,8 @@ UNRECOVERABLE = 70  # exit status
 
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
 # More images in flight paint no faster (on a GPU computed, not measured), and each of them later.
-AUTO_MOST = {"cpu": 1024, "cuda": 4096}
-SMALL, MOST_SPARE = 256, 16  # slots: four images of 64 particles, and a quarter of one
+MAX_AUTO_SLOTS = {"cpu": 1024, "cuda": 4096}
+SMALL, MAX_SPARE = 256, 16  # slots: four images of 64 particles, and a quarter of one
 ACCEPT_SECONDS = 0.025  # a tick, during which a device has its next steps already: what new commands may take of it
 HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 
@@ -96,13 +96,13 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, bfloat16_st
         free, _ = torch.cuda.mem_get_info()
     else:
         free = free_memory()
-    most = AUTO_MOST[device] * (2 if bfloat16_state else 1)
+    most = MAX_AUTO_SLOTS[device] * (2 if bfloat16_state else 1)
     return max(1, min(most, int(AUTO_SHARE * share * free / (state_bytes * (1 + PER_SLOT)))))
 
 
 def spare_slots(slots: int) -> int:
     """Return the slots besides, for others while one image of many particles has nearly all of a small engine."""
-    return min(MOST_SPARE, (slots + 2) // 4) if slots < SMALL else 0
+    return min(MAX_SPARE, (slots + 2) // 4) if slots < SMALL else 0
 
 
 def _main(options: EngineOptions, connection: Connection) -> None:

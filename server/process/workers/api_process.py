@@ -119,7 +119,16 @@ def main(
     os.setsid()  # what a terminal sends to all its processes is the main process's to handle
     child_process.set_up(connection, settings.log_format, settings.log_level)
     give_back_freed_memory()
-    sys.exit(asyncio.run(_run(part_of(settings), listening, keys, certificate, statuses, connection)))
+    part = part_of(settings)
+
+    async def serve() -> int:
+        main_process = MainProcess(connection, part, statuses)
+        try:
+            return await running.run(part, main_process.models, listening, keys, certificate, main_process)
+        except ValueError:  # no model can be loaded, as the main process says
+            return 1
+
+    sys.exit(asyncio.run(serve()))
 
 
 def part_of(settings: Settings) -> Settings:
@@ -143,18 +152,3 @@ def part_of(settings: Settings) -> Settings:
     if settings.max_frames_per_second is not None:
         parts["max_frames_per_second"] = ceil(settings.max_frames_per_second / processes)
     return settings.model_copy(update=parts)
-
-
-async def _run(
-    settings: Settings,
-    listening: Listening,
-    keys: ApiKeys | None,
-    certificate: TlsCertificate | None,
-    statuses: Statuses,
-    connection: Connection,
-) -> int:
-    main = MainProcess(connection, settings, statuses)
-    try:
-        return await running.run(settings, main.models, listening, keys, certificate, main)
-    except ValueError:  # no model can be loaded, as the main process says
-        return 1

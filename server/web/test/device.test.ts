@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { fromBase64 } from "../src/base64";
 import { Decoder, encode, type Interval } from "../src/device/codec/coder";
-import { goThrough, histogramStarts, intervalOf, valueAt } from "../src/device/codec/law";
+import { goThrough, histogramStarts, intervalOf, valueAt } from "../src/device/codec/quantised_cdf";
 import { EXP2, LOG2, SIGMOID } from "../src/device/codec/tables";
 import { distributionOf } from "../src/device/distributions/distribution";
 import { firstByte, type Draw } from "../src/device/distributions/draw";
@@ -55,13 +55,13 @@ test("tables of codes", () => {
 
 describe.each(vectors.codes)("codes of $config", ({ config, parameters, bytes, intervals, code }) => {
   const steps = parameters.map((step) => new Float32Array(fromBase64(step).buffer));
-  const law = config as Parameters<typeof goThrough>[0];
+  const predicts = config as Parameters<typeof goThrough>[0];
 
   test("intervals of bytes, and the code of all", () => {
     const found: Interval[] = [];
     steps.forEach((step, i) => {
       const left = [...bytes[i]!];
-      goThrough(law, step, (starts) => {
+      goThrough(predicts, step, (starts) => {
         found.push(intervalOf(starts, left[0]!));
         return left.shift()!;
       });
@@ -74,7 +74,7 @@ describe.each(vectors.codes)("codes of $config", ({ config, parameters, bytes, i
     const decoder = new Decoder(Buffer.from(code, "hex"));
     const decoded = steps.map((step) => {
       const found: number[] = [];
-      goThrough(law, step, (starts) => {
+      goThrough(predicts, step, (starts) => {
         const value = valueAt(starts, decoder.target);
         decoder.take(intervalOf(starts, value));
         found.push(value);

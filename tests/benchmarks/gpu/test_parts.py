@@ -68,7 +68,7 @@ def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next
     ]  # fmt: skip
     shown: list[str] = []
     results = ResultsFile(path, HEADER, False)
-    worker.run_parts(parts, DRY, results, time.monotonic() + 9_000, shown.append, least=3)
+    worker.run_parts(parts, DRY, results, time.monotonic() + 9_000, 3, shown.append)
     record = recorded(path)
     assert {name: part["status"] for name, part in record.items()} == {
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",

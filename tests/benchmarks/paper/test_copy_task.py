@@ -48,7 +48,7 @@ def test_linear_attention_learns_to_copy() -> None:
 
 def test_section_says_what_was_scaled_down_and_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = Results(tmp_path, "copy", quick=True)
-    assert copy_task.section(results) == "Not run yet.\n"
+    assert copy_task.section(results) == "Not run.\n"
     monkeypatch.setattr(copy_task, "QUICK", TINY)
     monkeypatch.setattr(copy_task, "ATTENTIONS", ("softmax", "linear"))
     copy_task.run(results, quick=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.paper import __main__ as command
-from benchmarks.paper import blog, page, scaling, tables
+from benchmarks.paper import copy_task, page, scaling, tables
 from benchmarks.paper.results import Results
 
-PARTS = {"tables": tables, "scaling": scaling, "blog": blog}
+PARTS = {"tables": tables, "scaling": scaling, "copy": copy_task}
 
 
 def painted(image_seconds: float) -> dict[str, object]:

@@ -1,5 +1,5 @@
-// How a GroupSize chooses among sizes that take known times: `group_size MOST CALLS`, and on each line of the standard input
-// the seconds a step takes by MOST threads, by half of them, and so on. For each line it makes CALLS calls and prints how
+// How a GroupSize chooses among sizes that take known times: `group_size THREADS CALLS`, and on each line of the standard input
+// the seconds a step takes by THREADS threads, by half of them, and so on. For each line it makes CALLS calls and prints how
 // often each of these sizes was chosen in the second half of them.
 #include "arithmetic/group_size.h"
 

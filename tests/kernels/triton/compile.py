@@ -33,7 +33,6 @@ from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.known_rows import write_rows
 from scanline.kernels.triton.linear import WIDE, Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments
-from scanline.kernels.triton.rows import feed_forward_rows
 from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends.cuda import CudaOptions
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
@@ -63,25 +62,15 @@ STATES = (torch.float32, torch.float16, torch.bfloat16)
 SMALL = [capability for capability, shared in SHARED.items() if shared == min(SHARED.values())]
 
 
-def random(config: ModelConfig, stored: torch.dtype) -> Transformer:
-    """A model with random weights, stored in that type."""
-    model = Transformer(config).requires_grad_(False)
-    for parameter in model.parameters():
-        parameter.copy_(torch.randn_like(parameter).to(stored))
-    return model
-
-
-def tile_rows(capability: int) -> int | None:
-    """As the CUDA backend has it."""
-    return CudaOptions().tile_rows if capability == 90 else None
-
-
 def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
     """Launches one step of a batch, with classes and without; each launch differs from the others of its kernel in one
     layer of a kind."""
     for classes in ((), (("7", "seven"),)):
-        config = replace(config, layers=2, blocks=min(2, config.blocks), classes=classes)
-        kernels = KernelSequence(random(config, stored), capability >= 90, tile_rows=tile_rows(capability))
+        config = replace(config, layers=1, blocks=min(1, config.blocks), classes=classes)
+        model = Transformer(config).requires_grad_(False)
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter).to(stored))
+        kernels = KernelSequence(model, chained=capability >= 90)
         buffers = Buffers.of(config, batch, torch.device("cpu"))
         kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), buffers)
         codes(kernels, buffers)
@@ -90,7 +79,7 @@ def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) 
 def codes(kernels: KernelSequence, buffers: Buffers) -> None:
     """Launches what a step does with codes, and without. Images that are drawn must have the same bits beside decoded
     ones, so the layouts that decide the order of sums must be the same; and nothing may change the one product of the
-    law that is no whole number."""
+    quantised CDF that is no whole number."""
     slots, size = SlotPool.empty(kernels.config, 2, deferred=DEFERRED), kernels.config.step_bytes
     began = len(launched)
     kernels.sample(slots, buffers)
@@ -208,11 +197,6 @@ def quick(capability: int) -> None:
     x, out, bias = torch.zeros(4096, 256), torch.zeros(4096, 1024), torch.zeros(1024)
     weight, norm = Halves.of(torch.randn(1024, 256).half().float()), (torch.ones(256), torch.zeros(256))
     linear(x, weight, bias, out, norm, "gelu", None, None, chained, torch.zeros(4096, blocks(256), 2), None)
-    if capability == 90:
-        square, inner = Halves.of(torch.eye(256)), Halves.of(torch.ones(256, 1024))
-        after = norm, (Halves.of(torch.ones(768, 256)), bias[:768]), torch.zeros(4096, 768)
-        attended = x, (square, bias[:256])
-        feed_forward_rows(x, (weight, bias), (inner, bias[:256]), "gelu", norm, None, attended, after, None, chained)
     row_moments(torch.zeros(1, 256), chained=chained)
     recur(8, 32, chained=chained)
     copy_slots(torch.zeros(2, 8, 32, 32), torch.arange(2), torch.arange(2))
@@ -255,8 +239,7 @@ def largest_product() -> None:
 
 
 def sizes(capability: int) -> None:
-    """Asserts that no graph needs a kernel that those of a warm-up do not have: of one image, of the most without tiles
-    of rows, and of the most images."""
+    """Asserts that no graph needs a kernel that those of one image and of the most images do not have."""
     options, found = CudaOptions(), set[object]()
 
     def record(function: JITFunction, *args: Any, grid: Any, warmup: bool, **how: Any) -> None:
@@ -264,17 +247,16 @@ def sizes(capability: int) -> None:
 
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1)
-        tiled = tile_rows(capability)
-        kernels, kinds = KernelSequence(random(config, torch.float16), capability >= 90, tile_rows=tiled), {}
+        kernels, kinds = KernelSequence(Transformer(config).requires_grad_(False), capability >= 90), {}
         with mock.patch.object(JITFunction, "run", record):
             for size in options.sizes:
                 kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), Buffers.of(config, size, torch.device("cpu")))
                 kinds[size] = {*found}
                 found.clear()
         for most in options.sizes:
-            untiled = max((size for size in options.sizes if size < min(tiled or 0, most)), default=1)
-            needed = set[object]().union(*(kinds[size] for size in options.sizes if size <= most))
-            assert needed <= kinds[1] | kinds[untiled] | kinds[most]
+            assert (
+                set[object]().union(*(kinds[size] for size in options.sizes if size <= most)) <= kinds[1] | kinds[most]
+            )
 
 
 def compile_all(capability: int, only: list[str]) -> list[Compiled]:

@@ -34,7 +34,6 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
         "_categorical": 2,
         "_causal_conv": 4,
         "_copy_slots": 1,
-        "_feed_forward_rows": 1,
         "_keep": 2,
         "_linear": 1,
         "_pixels": 2,

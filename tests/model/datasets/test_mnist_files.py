@@ -1,4 +1,4 @@
-"""MNIST as published: IDX files, plain or gzipped; anything else is one sentence that names the file."""
+"""MNIST: its idx files, and how a data set is split."""
 
 import gzip
 import re
@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from scanline.model.datasets import DataError, files, load, of_shape
+from scanline.model.datasets.split import TEST_SHARE, Subset, split_by_content
+from tests.support.pictures import noise
 
 TRAIN, TEST = "train-images-idx3-ubyte", "t10k-images-idx3-ubyte"
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 784), np.uint8)
@@ -65,3 +67,57 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch:
     (tmp_path / f"{TRAIN}.gz").write_bytes(gzip.compress(idx()))
     with pytest.raises(DataError, match=r"gz unpacks to more than 1,000 bytes"):
         load("mnist", tmp_path, "train")
+
+
+SPLIT_IMAGES = noise(3000, 12)
+
+
+def sides(images: np.ndarray) -> tuple[set[bytes], set[bytes]]:
+    split = split_by_content(images, "set")
+    train, test = ({row.tobytes() for row in images[rows]} for rows in (split.train, split.test))
+    return train, test
+
+
+def test_a_tenth_is_on_the_test_side_and_nothing_on_both() -> None:
+    train, test = sides(SPLIT_IMAGES)
+    assert not train & test
+    assert len(train) + len(test) == 3000
+    assert len(test) / 3000 == pytest.approx(TEST_SHARE, abs=0.02)
+
+
+def test_order_and_additions_move_no_picture() -> None:
+    train, test = sides(SPLIT_IMAGES[:2000])
+    assert sides(SPLIT_IMAGES[:2000][::-1].copy()) == (train, test)
+    more_train, more_test = sides(SPLIT_IMAGES)
+    assert train <= more_train
+    assert test <= more_test
+    split, reversed_ = (split_by_content(images, "set") for images in (SPLIT_IMAGES, SPLIT_IMAGES[::-1].copy()))
+    assert split.digest == reversed_.digest
+    assert split.digest != split_by_content(SPLIT_IMAGES[1:], "set").digest
+
+
+def test_duplicates_are_counted_and_left_out() -> None:
+    images = np.concatenate((SPLIT_IMAGES[:50], SPLIT_IMAGES[10:30], SPLIT_IMAGES[20:25]))
+    split = split_by_content(images, "set")
+    assert split.duplicates == 25
+    assert sorted([*split.train, *split.test]) == list(range(50))
+    assert sides(images) == sides(SPLIT_IMAGES[:50])
+
+
+def test_two_pictures_are_enough_and_there_is_always_one_on_each_side() -> None:
+    for seed in range(12):
+        split = split_by_content(noise(2, 4, seed=seed), "set")
+        assert (len(split.train), len(split.test)) == (1, 1)
+    sentence = "photos holds one distinct picture; training needs at least two, one of them to test on"
+    with pytest.raises(DataError) as error:
+        split_by_content(np.repeat(SPLIT_IMAGES[:1], 5, axis=0), "photos")
+    assert str(error.value) == sentence
+
+
+def test_a_subset_is_indexed_as_an_array_and_copies() -> None:
+    subset = Subset(SPLIT_IMAGES, np.array([5, 7, 9]))
+    assert (len(subset), subset.shape) == (3, (3, 12))
+    assert (subset[:2] == SPLIT_IMAGES[[5, 7]]).all()
+    taken = subset[np.array([2, 0])]
+    taken[:] = 0
+    assert (subset[np.array([2, 0])] == SPLIT_IMAGES[[9, 5]]).all()

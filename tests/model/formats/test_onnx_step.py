@@ -65,21 +65,21 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
     step, config = Step(model), model.config
     images = torch.from_numpy(small_models.images(config, 3))
     labels = torch.tensor([0, 1, 2]) if config.classes else None
-    law, state = State.zeros(config, 3), State.zeros(config, 3)
+    reference, state = State.zeros(config, 3), State.zeros(config, 3)
     state.conv_state.fill_(torch.nan)  # of no pixel yet
     for _ in range(config.steps):
-        expected = model.step(images, law, labels)
+        expected = model.step(images, reference, labels)
         assert_close("parameters", expected, step(images, state, labels))
     for name in NUMBERS[: 3 if config.causal_conv else 2]:
-        assert_close(name, getattr(law, name), getattr(state, name))
+        assert_close(name, getattr(reference, name), getattr(state, name))
 
 
 def test_small_features_keep_their_digits() -> None:
     model = small_models.with_small_features(model_of("plain"))
     step, images = Step(model), torch.from_numpy(small_models.images(model.config, 3))
-    law, state = State.zeros(model.config, 3), State.zeros(model.config, 3)
+    reference, state = State.zeros(model.config, 3), State.zeros(model.config, 3)
     for _ in range(model.config.steps):
-        assert_close("parameters", model.step(images, law), step(images, state))
+        assert_close("parameters", model.step(images, reference), step(images, state))
 
 
 @pytest.mark.parametrize("variant", ["plain", "classes", "waves of pixels", "classes, pixels"])
@@ -95,12 +95,12 @@ def test_images_stand_at_their_own_positions(variant: str) -> None:
     model = model_of(variant)
     config = model.config
     images = torch.from_numpy(small_models.images(config, 2))
-    law, state, ahead = State.zeros(config, 2), State.zeros(config, 2), State.zeros(config, 1)
+    reference, state, ahead = State.zeros(config, 2), State.zeros(config, 2), State.zeros(config, 1)
     for _ in range(config.steps - 3):
         model.step(images[1:], ahead)
-    for both in (law, state):
+    for both in (reference, state):
         both.put(torch.tensor([1]), ahead)
-    assert_close("parameters", model.step(images, law), Step(model)(images, state))
+    assert_close("parameters", model.step(images, reference), Step(model)(images, state))
 
 
 @pytest.mark.parametrize("variant", SWEEP)

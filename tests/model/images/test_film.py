@@ -25,8 +25,8 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colo
     known = np.zeros((2, *SIZE), np.bool_)
     known[1, :2] = known[1, 4:] = True  # 18 of 54 pixels are hidden
     film = Film(5, 0.5, 3)
-    picture, turns = np.asarray(sheet(images)), np.asarray(sheet(film.turns(2, SIZE, known)))
-    data = encode(picture, turns, film, kind)
+    picture, appearance = np.asarray(sheet(images)), np.asarray(sheet(film.appearance_frame(2, SIZE, known)))
+    data = encode(picture, appearance, film, kind)
     expected = np.full((5, *images.shape), UNPAINTED, np.uint8)
     expected[:, known] = images[known]
     for frame in range(5):
@@ -34,16 +34,16 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colo
             shown = tuple(np.argwhere(~known[image])[: hidden * frame // 4].T)
             expected[frame, image][shown] = images[image][shown]
     found, durations = film_frames(data)
-    law = [np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB")) for frame in expected]
-    np.testing.assert_array_equal(found, law)
+    enlarged = [np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB")) for frame in expected]
+    np.testing.assert_array_equal(found, enlarged)
     assert durations == [120, 130, 130, 120, LAST_MS]
-    assert encode(picture, turns, film, kind) == data
+    assert encode(picture, appearance, film, kind) == data
 
 
 def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_is_painted() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     film = Film(2, scale=1)
-    data = encode(picture, film.turns(1, (40, 40))[0], film, "gif")
+    data = encode(picture, film.appearance_frame(1, (40, 40))[0], film, "gif")
     (first, last), _ = film_frames(data)
     assert (first == UNPAINTED).all()
     assert np.abs(last.astype(int) - picture).mean() < 20

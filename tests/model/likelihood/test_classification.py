@@ -48,7 +48,7 @@ def images(model: Transformer) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def law(model: Transformer, images: np.ndarray) -> np.ndarray:
+def expected(model: Transformer, images: np.ndarray) -> np.ndarray:
     """Bits [5, 3] of each image under each class, by the parallel view."""
     given, columns = torch.from_numpy(images), []
     for label in (1, 2, 3):
@@ -59,15 +59,15 @@ def law(model: Transformer, images: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
 def test_the_bits_are_those_of_every_image_under_every_class(
-    model: Transformer, images: np.ndarray, law: np.ndarray, backend: str
+    model: Transformer, images: np.ndarray, expected: np.ndarray, backend: str
 ) -> None:
     generator = Generator(model, 1, backend=backend)
     found = classify(generator, images)
     generator.close()
-    np.testing.assert_allclose(found.bits, law, rtol=1e-4)
+    np.testing.assert_allclose(found.bits, expected, rtol=1e-4)
     assert found.class_names == ("circle", "square", "star")
-    assert found.best == tuple(found.class_names[k] for k in law.argmin(axis=1))
-    assert (np.ptp(law, axis=1) > 0.1).all()  # classes matter
+    assert found.best == tuple(found.class_names[k] for k in expected.argmin(axis=1))
+    assert (np.ptp(expected, axis=1) > 0.1).all()  # classes matter
 
 
 def test_classes_of_a_model_of_mirrored_images_are_compared_by_the_mean_of_both_readings(
@@ -112,8 +112,8 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
         logs = torch.log_softmax(parameters.double(), dim=-1)
         away = (torch.arange(256) - torch.from_numpy(images).long().unsqueeze(-1)).abs()
         ranges = logs.masked_fill(away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf).logsumexp(dim=-1)
-        law = -ranges.sum(dim=1).numpy() / np.log(2)
-        np.testing.assert_allclose(found[:, label], law, rtol=1e-4, atol=1e-9)
+        expected = -ranges.sum(dim=1).numpy() / np.log(2)
+        np.testing.assert_allclose(found[:, label], expected, rtol=1e-4, atol=1e-9)
     alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
     prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
     while not prefill.done:

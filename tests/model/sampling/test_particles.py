@@ -6,14 +6,63 @@ import numpy as np
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.particles import Groups
+from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels
+from scanline.model.sampling.particles import agreed, checks
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
-from tests.support.engine.painted_alone import by_particles
 from tests.support.engine.queued_generator import QueuedGenerator
+
+GREY = small_models.config(height=4, width=4)
+
+
+def mask(rows: str) -> np.ndarray:
+    """[N] bool of rows of 4 pixels: # is known."""
+    return np.array([pixel == "#" for pixel in rows.replace(" ", "")])
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    {
+        "#### #### #### ####": [],
+        ".... .... .... ....": [],
+        "#### ##.. .... ....": [],  # nothing known follows: all particles weigh the same
+        "#### #..# .... ....": [8],
+        "#.## #.## #### .###": [5, 12],
+        ".### .### .### .###": [4, 8, 12],
+        "#### .... #### ####": [],  # the last known bytes are weighed at the end
+        ".... .#.. .... ....": [8],
+        ".##. ...# ##.. #...": [4, 10, 13],
+    }.items(),
+)
+def test_checks_are_before_the_first_hidden_byte_of_a_row_where_a_byte_was_weighed_since(
+    rows: str, expected: list[int]
+) -> None:
+    assert checks(mask(rows), GREY) == expected
+
+
+def test_checks_of_a_pixel_model_are_between_steps() -> None:
+    config = small_models.config(height=4, width=4, **small_models.VARIANTS["pixels"])
+    known = np.repeat(mask("#.## #.## #### .###"), 3)
+    known[3] = True  # the red of the first hidden pixel
+    assert checks(known, config) == [15, 36]
+    known[15] = True
+    assert checks(known, config) == [15, 36]
+
+
+def test_particles_agree_up_to_the_first_byte_in_which_any_differs() -> None:
+    images = np.zeros((3, 8), np.uint8)
+    assert agreed(images, 6) == 6
+    images[2, 6] = 1
+    assert (agreed(images, 6), agreed(images, 8)) == (6, 6)
+    images[1, 2] = 9
+    assert agreed(images, 8) == 2
+    assert agreed(images[:1], 8) == 8
+
 
 PARTICLES = 5
 CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
@@ -22,6 +71,25 @@ MASKS = {
     "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
     "every third": lambda n: np.arange(n) % 3 == 1,
 }
+
+
+def by_particles(generator: Generator, paint: GenerateRequest, index: int) -> Fetched:
+    """An image of a request whose particles are painted from check to check in the first slots of a generator."""
+    slots = np.arange(paint.particles_of(index))
+    specs = [paint.image(index, particle) for particle in slots.tolist()]
+    prefix = generator.prefill(specs[0]) if specs[0].prefix else None
+    generator.place_many(slots.tolist(), specs, [prefix] * len(slots))
+    position = prefix.position if prefix else generator.config.first
+    assert specs[0].mask is not None
+    for check in (*checks(specs[0].mask, generator.config), generator.config.bytes):
+        generator.start(slots, (check - position) // generator.config.step_bytes).wait()
+        position = check
+        group = Groups(slots[None], np.array([check]))
+        if check < generator.config.bytes:
+            generator.resample(group)
+        else:
+            generator.choose(group)
+    return generator.fetch([0]).wait()
 
 
 class Case:
@@ -77,7 +145,7 @@ def test_the_engine_paints_an_image_from_check_to_check(case: Case) -> None:
 def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
     plain: Case, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 4)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     generator = plain.generator(2 * PARTICLES, 1, kind)
     engine = Engine(generator)
     engine.accept(GenerateRequest(**{**vars(plain.request), "stream": True, "provisional": True}))

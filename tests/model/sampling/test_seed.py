@@ -28,7 +28,7 @@ MASKS = {
 def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(
     temperature: float, variant: str, mask: str
 ) -> None:
-    """The law of painting, a step at a time through the parallel view."""
+    """The rule of painting, a step at a time through the parallel view."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     seed, index, size = 2**40 + 3, 2, model.config.step_bytes
     given = small_models.images(model.config, 1)

@@ -1,18 +1,22 @@
-"""A training run: the loss falls, and every checkpoint leaves all that a person or a later run needs."""
+"""Training: configurations, presets, and a short run of each kind."""
 
 import csv
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from scanline.model.datasets import of_shape
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.loop import train
+from scanline.model.training.presets import PRESETS
 from scanline.model.training.run.clock import ROW_UPDATES
 from tests.support.saved_models import assert_same_weights
 from tests.support.sweeps import and_slow
@@ -95,3 +99,38 @@ def test_images_of_another_size_are_refused_before_anything_is_written(tmp_path:
     with pytest.raises(ValueError, match="the images have 10 bytes, the model's 20"):
         train(MODEL, TrainingConfig(**RECIPE), IMAGES[:, :10], IMAGES, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no updates": ({"updates": 0}, "updates must be at least 1, not 0"),
+    "no minutes": ({"minutes": 0.0}, "minutes must be above 0, not 0.0"),
+    "no checkpoints": ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, not 0"),
+    "no samples": ({"sample_images": -1}, "sample_images must be at least 1, not -1"),
+    "no rate": ({"learning_rate": 0.0}, "learning_rate and clip must be above 0"),
+    "negative clip": ({"clip": -1.0}, "learning_rate and clip must be above 0"),
+    "no decay": ({"decay": 0.0}, "average, decay and second_moment must be shares of 1"),
+    "negative warm-up": ({"warm_up": -1}, "warm_up, weight_decay and seed cannot be negative"),
+    "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
+    "every label left out": ({"unlabelled": 1.0}, "unlabelled must be above 0 and below 1, not 1.0"),
+    "negative contrast": ({"contrast": -1.0}, "contrast must be at least 0, not -1.0"),
+    "contrast in a small batch": ({"contrast": 1.0, "batch": 3}, "contrast needs a batch of at least 4 images, not 3"),
+    "more than all drawn again": ({"redrawn": 1.5}, "redrawn must be a share from 0 to 1, not 1.5"),
+    "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
+    "schedule": ({"schedule": "linear"}, "schedule must be one of cosine, trapezoid, constant, not 'linear'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_field(case: str) -> None:
+    changes, sentence = WRONG[case]
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        TrainingConfig(**{"updates": 10, **changes})
+
+
+def test_models_have_the_shape_of_their_data_and_the_papers_sizes() -> None:
+    for name, preset in PRESETS.items():
+        config = preset.model
+        assert of_shape(config.height, config.width, config.channels) == preset.dataset, name
+    for name, layers in (("mnist", 8), ("cifar10", 16)):
+        config = PRESETS[name].model
+        assert (config.layers, config.heads, config.key_width, config.value_width) == (layers, 8, 32, 32)

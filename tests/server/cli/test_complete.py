@@ -2,14 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from scanline.model.inference import load
-from scanline.model.network.transformer import Transformer
-from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.commands import done
 from tests.support.pictures import encode, film_frames, noise
@@ -31,15 +30,6 @@ def complete(tmp_path: Path, grey_directory: Path) -> tuple[object, ...]:
     """The command without the picture and its mask; the array goes to completions.npy."""
     out = tmp_path / "completions.npy"
     return ("complete", "--model", grey_directory, "-n", 3, "--seed", 4, "--out", out)
-
-
-def test_completions_are_those_of_the_generator(
-    tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
-) -> None:
-    (tmp_path / "mask.png").write_bytes(encode(HOLE))
-    done(*complete, picture, "--mask", tmp_path / "mask.png")
-    alone = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=16).images  # 16 is the default
-    np.testing.assert_array_equal(np.load(tmp_path / "completions.npy").reshape(3, 35), alone)
 
 
 def test_the_pictures_own_alpha_is_the_mask(tmp_path: Path, complete: tuple[object, ...]) -> None:
@@ -64,48 +54,32 @@ def test_kept_rows_are_kept_and_a_sheet_goes_from_occluded_to_original(
     np.testing.assert_array_equal(frames[..., 0], [np.hstack((*[occluded] * 4, IMAGE)), row])
 
 
-def test_the_backend_that_is_asked_for_paints_and_json_reports_the_images(
-    tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"particles": 8}, {"class": "Star", "particles": 4}, {"class": "star", "guidance": 2}, {"backend": "eager"}],
+    ids=str,
+)
+def test_options_are_handed_on_and_the_numbers_are_reported(
+    tmp_path: Path, picture: Path, asked: dict[str, Any]
 ) -> None:
-    result = json.loads(done(*complete, picture, "--keep-rows", 4, "--backend", "eager", "--json"))
-    law = paint(grey, 3, seed=4, known=IMAGE.reshape(-1), mask=np.arange(35) < 20, backend="eager")
-    assert (result["out"], result["n"], result["seed"]) == (str(tmp_path / "completions.npy"), 3, 4)
-    assert result["bits_per_dim"] == law.bits_per_dim.tolist()
-    assert (result["particles"], result["effective_particles"]) == (1, [1.0] * 3)
-    assert "class" not in result
-
-
-def test_evidence_and_effective_particles_are_reported(
-    tmp_path: Path, complete: tuple[object, ...], picture: Path, grey: Transformer
-) -> None:
+    directory, out = shapes.save(tmp_path / "shapes", shapes.GUIDED), tmp_path / "completions.npy"
     (tmp_path / "mask.png").write_bytes(encode(HOLE))
-    masked = (*complete, picture, "--mask", tmp_path / "mask.png", "--particles", 8)
-    law = paint(grey, 3, seed=4, known=IMAGE, mask=HOLE == 255, particles=8)
-    assert law.evidence_bits is not None
-    assert law.effective_particles is not None
-    result = json.loads(done(*masked, "--json"))
-    assert result["particles"] == 8
-    assert result["evidence_bits"] == law.evidence_bits.tolist()
-    assert result["effective_particles"] == law.effective_particles.tolist()
-    evidence, least = law.evidence_bits.mean(), law.effective_particles.min()
-    words = f", {evidence:.2f} bits for the known pixels, at least {least:.1f} of 8 particles effective\n"
-    assert done(*masked).endswith(words)
-
-
-@pytest.mark.parametrize("options", [("--particles", 4), ("--guidance", 2)], ids=str)
-def test_completions_of_a_class_are_those_of_python(tmp_path: Path, picture: Path, options: tuple[object, ...]) -> None:
-    directory, out = shapes.save(tmp_path / "shapes", shapes.GUIDED), tmp_path / "stars.npy"
-    (tmp_path / "mask.png").write_bytes(encode(HOLE))
-    masked = ("complete", picture, "--mask", tmp_path / "mask.png", "--model", directory, "--class", "Star")
-    result = json.loads(done(*masked, "-n", 2, "--seed", 4, "--out", out, *options, "--json"))
-    how = {str(options[0]).strip("-"): options[1]}
-    law = load(directory, device="cpu").complete(IMAGE, mask=HOLE == 255, n=2, class_name="star", seed=4, **how)
-    np.testing.assert_array_equal(np.load(out), law.array)
-    assert result["class"] == "star"
-    assert (result["guidance"], result["particles"]) == (how.get("guidance", 1), how.get("particles", 1))
+    given = [part for name, value in asked.items() for part in (f"--{name}", value)]
+    command = ("complete", picture, "--mask", tmp_path / "mask.png", "--model", directory, "-n", 2, "--seed", 4, *given)
+    result = json.loads(done(*command, "--out", out, "--json"))
+    how = {"class_name" if name == "class" else name: value for name, value in asked.items() if name != "backend"}
+    model = load(directory, device="cpu", backend=asked.get("backend", "auto"))
+    expected = model.complete(IMAGE, mask=HOLE == 255, n=2, seed=4, **how)
+    np.testing.assert_array_equal(np.load(out), expected.array)
+    assert (result["out"], result["n"], result["seed"]) == (str(out), 2, 4)
+    assert result.get("class") == (expected.classes[0] if expected.classes else None)
+    particles = asked.get("particles", 1 if "guidance" in asked else 16)
+    assert (result["guidance"], result["particles"]) == (expected.guidance, particles)
     for name in ("bits_per_dim", "evidence_bits", "effective_particles"):
-        assert result[name] == getattr(law, name).tolist()
-    if "particles" in how:
-        words = f", {law.evidence_bits.mean():.2f} bits for the known pixels"
-        words += f", at least {law.effective_particles.min():.1f} of 4 particles effective\n"
-        assert done(*masked, "-n", 2, "--seed", 4, "--out", out, *options).endswith(words)
+        assert result[name] == getattr(expected, name).tolist()
+    assert expected.evidence_bits is not None
+    assert expected.effective_particles is not None
+    words = f", {expected.evidence_bits.mean():.2f} bits for the known pixels"
+    if particles > 1:
+        words += f", at least {expected.effective_particles.min():.1f} of {particles} particles effective"
+    assert done(*command, "--out", out).endswith(f"{words}\n")

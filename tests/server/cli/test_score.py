@@ -1,4 +1,4 @@
-"""scanline score: bits per dimension of pictures."""
+"""scanline score and classify: bits of pictures, and their most probable class."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from tests.support import small_models
+from tests.support import shapes, small_models
 from tests.support.commands import done
 from tests.support.pictures import encode, noise
 
@@ -69,3 +69,39 @@ def test_the_known_pixels_of_a_picture_are_scored_with_their_standard_error(
     assert (row["standard_error"] > 0) == (option == "--mask")
     line = done(*command, "--particles", 4, "--repeats", 3)
     assert line == f"{law.bits_per_dim:.4f} +/- {law.standard_error_per_dim:.4f}  {tmp_path / '0.png'}\n"
+
+
+def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path: Path) -> None:
+    directory, names = shapes.save(tmp_path / "shapes"), ("circle", "square", "star")
+    model, files = load(directory, device="cpu"), [tmp_path / f"{name}.png" for name in names]
+    images = np.concatenate([model.sample(1, class_name=name, seed=2).array for name in names])
+    for file, image in zip(files, images, strict=True):
+        file.write_bytes(encode(image))
+    law = model.classify(images)
+    lines = done("classify", "--model", directory, *files).splitlines()
+    best = law.posterior.max(axis=1)
+    assert lines == [f"{name}  {share:.4f}  {file}" for name, share, file in zip(law.best, best, files, strict=True)]
+    assert done("classify", "--model", directory, tmp_path).splitlines() == lines  # a folder: by name
+    rows = json.loads(done("classify", "--model", directory, *files, "--json"))["data"]
+    assert [(row["picture"], row["class"]) for row in rows] == [*zip(map(str, files), law.best, strict=True)]
+    for i, row in enumerate(rows):
+        assert [*row["probabilities"]] == list(model.class_names)
+        assert [*row["probabilities"].values()] == pytest.approx(law.posterior[i], rel=1e-6)
+        expected = {name: model.score(images[i : i + 1], class_name=name)[0] for name in model.class_names}
+        assert row["bits_per_dim"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_path: Path) -> None:
+    directory, file = shapes.evaluate(shapes.save(tmp_path / "shapes")), tmp_path / "noisy.png"
+    noisy = np.full((7, 5), 3, np.uint8)
+    noisy[2:4] = 252
+    file.write_bytes(encode(noisy))
+    law = load(directory, device="cpu").classify(noisy)
+    words = f"unlike the model's test images (p <= {law.tail_probabilities[0]:.4f})"
+    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  {words}\n"
+    assert done("classify", "--model", directory, file) == line
+    (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))["data"]
+    assert (row["typical"], row["tail_probability"]) == (False, pytest.approx(law.tail_probabilities[0]))
+    as_it_is = load(directory, device="cpu").classify(noisy, clean="off").bits / 35
+    assert [*row["bits_per_dim"].values()] == pytest.approx(as_it_is[0], rel=1e-6)
+    assert done("score", "--model", directory, file).endswith(f"{file}  {words}\n")

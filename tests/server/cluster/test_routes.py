@@ -1,7 +1,8 @@
-"""Every route of the stand-alone server, through Serve's proxy."""
+"""The API of an ingress, behind the proxy of Serve."""
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from scanline.model.sampling.messages import Scored, ScoreRequest
 from scanline.server.engine.remote.over_ray import Route
 from tests.support.cluster.cluster_service import ALLOWED, KEY, Service, offline
-from tests.support.pictures import encode, painted
+from tests.support.pictures import encode, painted, text
+from tests.support.server.infrastructure.nginx_proxy import nginx_before, runs_here
 from tests.support.server.openai_clients import official
+from tests.support.server.running_server import PATIENCE
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
 
@@ -110,3 +113,31 @@ def test_a_shard_may_be_larger_than_grpcs_own_limit(service: Service) -> None:
     run = service.handle().options(method_name="run", stream=True, _by_reference=False)
     command = ScoreRequest(0, (bytes(784),), client="a" * 5_000_000)
     assert any(isinstance(event, Scored) for events in run.remote(command, route=Route()) for event in events)
+
+
+if runs_here():  # nginx is installed
+
+    def test_everything_passes_nginx_and_serves_own_options_do_not(service: Service, tmp_path: Path) -> None:
+        upstream = service.url.removeprefix("http://")
+        with (
+            nginx_before(upstream, tmp_path) as proxy,
+            httpx.Client(base_url=proxy.url, timeout=PATIENCE, headers=ALLOWED) as client,
+        ):
+            answer = client.post("/v1/images/generations", json={"n": 3, "seed": 7})
+            assert np.array_equal(painted(answer.json()), offline(3, 7))
+            events = post_for_events(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
+            assert np.array_equal(images(events), offline(2, 7))
+            fields = {"image": text(encode(offline(1, 9)[0])), "keep_rows": 14}
+            assert client.post("/v1/images/edits", json=fields).status_code == 200
+            with connected(proxy.url, additional_headers=ALLOWED) as websocket:
+                job = websocket.paint(type="generate", n=4, seed=7)
+            assert np.array_equal(job.images().reshape(4, 28, 28), offline(4, 7))
+            # Serve ends a request after as long as its client says; nginx does not let a client say it.
+            late = {"x-request-timeout-seconds": "0.001"}
+            fields = {"n": 100, "seed": 7}
+            behind = client.post("/v1/images/generations", json=fields, headers=late)
+            assert np.array_equal(painted(behind.json()), offline(100, 7))
+            direct = httpx.post(f"{service.url}/v1/images/generations", json=fields, headers={**ALLOWED, **late})
+            assert direct.status_code == 408
+            assert httpx.get(f"{service.url}/-/routes").status_code == 200
+            assert client.get("/-/routes").status_code == 404

@@ -1,14 +1,16 @@
-"""Requests cut into shards, the relay of their events, and the sum of several engines' statistics."""
+"""Requests in shards on several replicas: the images of one machine, counted by slots."""
 
 import asyncio
 import time
 from collections import Counter, deque
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.code_file import Codes
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
@@ -26,19 +28,21 @@ from scanline.model.sampling.messages import (
     Stats,
 )
 from scanline.model.sampling.stats.histogram import Histogram
+from scanline.model.tasks.offline import paint_request
 from scanline.server.cluster.replica import batches
 from scanline.server.engine.remote.fair_queue import ShardedJob
 from scanline.server.engine.remote.over_ray import MIN_SHARD, ReplicaPool
 from scanline.server.engine.remote.relay_job import RelayJob
 from scanline.server.engine.worker.process import EngineOptions
-from tests.support import small_models
+from tests.support import shapes, small_models
 from tests.support.cluster.local_replicas import LocalReplicas, local_pool
 from tests.support.engine.engine_ticks import run_until_idle
 from tests.support.engine.jobs import PaintJob, ScoreJob
+from tests.support.server.json_requests import HOLE, IMAGE
 from tests.support.shapes import SHAPES
 from tests.support.waiting import PATIENCE
 
-IMAGE = bytes(range(100, 135))
+PAINTED = bytes(range(100, 135))
 PICTURES = (bytes(35), bytes([9] * 35))
 HOLES = (bytes([1] * 7 + [0] * 14 + [1] * 14), bytes([1] * 7 + [0] * 28))
 MASKS = (bytes([1] * 7 + [0] * 28), bytes([1] * 14 + [0] * 21))
@@ -80,7 +84,7 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
     assert (shard.label, [shard.particles_of(index) for index in shard.indices]) == (2, [3, 1])
     job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)), 0, lambda event: None)
     assert job.remainder.only == (3, 5, 8)
-    job.receive(Finished(0, 5, IMAGE, 2.5))
+    job.receive(Finished(0, 5, PAINTED, 2.5))
     assert job.remainder.only == (3, 8)
 
 
@@ -107,10 +111,10 @@ def sent(job: RelayJob, events: list[Event]) -> list[list[Event]]:
 
 def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_senders_id() -> None:
     job, events = relayed(1)
-    for event in (Pixels(5, [(1, 0, IMAGE[:3])]), Finished(5, 1, IMAGE, 2.5)):
+    for event in (Pixels(5, [(1, 0, PAINTED[:3])]), Finished(5, 1, PAINTED, 2.5)):
         job.receive(event)
     assert (job.id, job.has_ended, job.images_left) == (5, True, 0)
-    assert sent(job, events) == [[Pixels(9, [(1, 0, IMAGE[:3])]), Finished(9, 1, IMAGE, 2.5)]]
+    assert sent(job, events) == [[Pixels(9, [(1, 0, PAINTED[:3])]), Finished(9, 1, PAINTED, 2.5)]]
     job, events = relayed()
     job.receive(Failed(5, "It broke."))
     assert sent(job, events) == [[Failed(9, "It broke.")]]
@@ -124,7 +128,7 @@ def test_a_relay_job_that_is_over_does_not_pause() -> None:
         async for batch in batches(job, events, lambda: PATIENCE):
             found.append(batch)
             for index in (0, 1) if len(found) == 1 else ():
-                job.receive(Finished(5, index, IMAGE, 2.5))
+                job.receive(Finished(5, index, PAINTED, 2.5))
         return found
 
     began = time.monotonic()
@@ -160,3 +164,42 @@ def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_d
 
     sent = asyncio.run(run())
     assert {request.client for request in sent} == {"key large", "key small", "key score"}
+
+
+MASKED: dict[str, Any] = {"known": (IMAGE.tobytes(),), "masks": ((HOLE == 255).tobytes(),)}
+OVERCOMMITTED = 80  # slots: a quarter more than two replicas have
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED)
+
+
+@pytest.mark.parametrize(
+    ("n", "fields", "slots", "shards"),
+    [(10, {"particles": 16}, 16, [1] * 10), (40, {"guidance": 2.5}, 2, [8] * 5)],
+    ids=["particles", "guided"],
+)
+def test_images_are_those_of_one_machine_and_room_and_shards_are_counted_in_slots(
+    directory: Path, n: int, fields: dict[str, Any], slots: int, shards: list[int]
+) -> None:
+    async def run() -> tuple[PaintJob, list[int]]:
+        async with local_pool(directory, directory) as (handle, pool):
+            assert (pool.slots, pool.max_slots_per_image) == (64, 32)
+            request = GenerateRequest(next(pool.request_ids), n, 7, label=3, **MASKED, **fields)
+            with pool.reserve(n) as reservation:
+                reservation.extend(n * slots - n)
+                with pool.run(PaintJob(request), reservation) as job:
+                    assert (pool.reserved_images, pool.outstanding) == (n * slots, OVERCOMMITTED)
+                    await job.wait()
+                    await asyncio.gather(*pool.sharded[job.id].shards)
+                    await asyncio.sleep(0)  # their callbacks
+            assert (pool.reserved_images, pool.outstanding, pool.queue.outstanding) == (0, 0, Counter())
+            assert {replica for _, replica in handle.sent} == set(handle.replicas)
+            return job, [len(command.indices) for command, _ in handle.sent]
+
+    job, found = asyncio.run(run())
+    law = paint_request(load_model(directory, "cpu"), GenerateRequest(0, n, 7, label=3, **MASKED, **fields))
+    np.testing.assert_array_equal(job.task.images, law.images)
+    np.testing.assert_array_equal(job.task.evidence_bits, law.evidence_bits)
+    assert found == shards

@@ -11,9 +11,9 @@ from scanline.server.engine.rate_meter import RateMeter
 from tests.support.engine.jobs import PaintJob
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
-MOST_UNREAD = 20 * LENGTH
+MAX_UNREAD = 20 * LENGTH
 KNOWN, MASKS = (bytes(LENGTH),), (bytes([0] + [1] * (LENGTH - 1)),)  # a hidden byte before known ones
-LIMITS = QueueLimits(WAITING, SHARE, MOST_UNREAD)
+LIMITS = QueueLimits(WAITING, SHARE, MAX_UNREAD)
 
 
 class Clock:
@@ -130,7 +130,7 @@ class Queue(RuleBasedStateMachine):
     def reserve(self, images: int, client: str, particles: int) -> tuple[PaintJob, Reservation] | None:
         total, own = self.admission.total, self.admission.clients.get(client, QueueUsage())
         fits = total.images + images <= SLOTS + WAITING and own.images + images <= SHARE * (SLOTS + WAITING)
-        if not fits or own.unread_bytes > SHARE * MOST_UNREAD or total.unread_bytes > MOST_UNREAD:
+        if not fits or own.unread_bytes > SHARE * MAX_UNREAD or total.unread_bytes > MAX_UNREAD:
             assert refusal(self.admission, images, client).code != "deadline_unreachable"
             return None
         reservation = self.admission.reserve(images, client, SLOTS)

@@ -1,11 +1,15 @@
-"""A job knows which of its images are not done, and passes each event of its engine on to its task once."""
+"""Jobs, and the engine that has them."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Pixels, Ready, Scored, ScoreRequest
 from scanline.server.engine.job import EngineFailedError
+from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.queue_limits import QueueLimits
+from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.jobs import PaintJob, ScoreJob
 
 IMAGE = bytes(range(100, 135))
@@ -75,3 +79,16 @@ def test_it_holds_what_its_task_holds() -> None:
     job = ScoreJob(ScoreRequest(0, (IMAGE,) * 2, labels=(1, 2)))
     job.receive(Scored(0, 1, bytes(8 * 35)))
     assert (job.held_bytes, job.slots_left, job.has_ended) == (280, 1, False)
+
+
+def test_a_job_that_is_done_and_not_read_keeps_no_engine() -> None:
+    engine = EngineClient(EngineOptions(Path("nowhere")), QueueLimits(max_waiting_images=6))
+    engine.ready = Ready(parameters=1, slots=4, device="cpu", state_bytes=1, backend="none")
+    job = PaintJob(GenerateRequest(0, 1, seed=0, snapshot=(0, 0)))
+    with engine.reserve(1) as reservation, engine.run(job, reservation):
+        assert not engine.unused.is_set()
+        assert engine.watching.total() == 1
+        job.receive(Failed(0, "It broke."))
+        assert engine.unused.is_set()
+        assert engine.watching.total() == 0
+    assert (engine.users, engine.jobs, engine.reserved_images) == (0, {}, 0)

@@ -147,7 +147,7 @@ def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: V
     brightness = drawing.pixels(drawing.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
     order = np.minimum(np.array(bits).reshape(-1), 8).argsort()
     assert (np.diff(brightness[order].astype(int)) >= -3).all()
-    expect(drawing.see("#doubt")).to_be_hidden()  # a model without the bits of its test images
+    expect(drawing.see("#outlier-note")).to_be_hidden()  # a model without the bits of its test images
 
 
 def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> None:
@@ -187,7 +187,7 @@ def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(d
     drawing.expect_notice("The browser cannot read one.txt as an image.")
 
 
-def test_an_evaluated_model_of_colour_pixels_doubts_a_picture_unlike_its_test_images(
+def test_an_evaluated_model_of_colour_pixels_notes_a_picture_unlike_its_test_images(
     visit: Visit, classified: Server, classified_client: httpx.Client
 ) -> None:
     visitor = visit(f"{classified.url}/?model=pixels#complete")
@@ -198,7 +198,7 @@ def test_an_evaluated_model_of_colour_pixels_doubts_a_picture_unlike_its_test_im
     complete(visitor, 2, seed=5)
     images = np.array(shown(visitor)[2:])[..., :3]
     assert (images == completed(classified_client, image, model="pixels", n=2, seed=5, keep_rows=2)).all()
-    expect(visitor.see("#doubt")).to_contain_text("The original is unlike the images that the model was tested on")
+    expect(visitor.see("#outlier-note")).to_contain_text("The original is unlike the images that the model was")
     visitor.see("text=Likelihood").click()
     expect(visitor.see("#results")).to_have_attribute("data-over", "likelihood")
     drawn = visitor.pixels(visitor.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
@@ -206,7 +206,7 @@ def test_an_evaluated_model_of_colour_pixels_doubts_a_picture_unlike_its_test_im
     bits = classified_client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"]
     order = np.minimum(np.mean(bits, axis=-1).reshape(-1), 8).argsort()
     assert (np.diff(drawn[order].astype(int)) >= -3).all()
-    expect(visitor.see("#doubt")).to_have_text(
+    expect(visitor.see("#outlier-note")).to_have_text(
         "The original is unlike the images that the model was tested on (p ≤ 0.0040), so its completions may be poor."
         f" It has {np.mean(bits):.2f} bits per dimension; 99 % of those have 1.20 to 1.80."
     )

@@ -4,17 +4,19 @@
 
 A mix draws a model, slots, spare slots, threads, an instruction set and a prefix tree that has to forget; then
 paintings, completions of several pictures with masks of their own, particles, guidance, codes, scores, tolerances,
-inspections and cancels of several clients, which arrive while others are in progress. The reference runs one request at
-a time, without the prefix tree, on another instruction set. Nothing depends on time: a seed is a mix.
+inspections and cancels of several clients, which arrive while others are in progress. In some mixes the device works on
+its own, as a GPU does, and in some ticks of some it fails. The reference runs one request at a time, without the prefix
+tree, on another instruction set. Nothing depends on time: a seed is a mix.
 """
 
 import argparse
+import itertools
 import random
 import sys
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -41,6 +43,7 @@ from scanline.model.sampling.messages import (
     StepRange,
 )
 from tests.support import small_models
+from tests.support.engine.queued_generator import QueuedGenerator
 
 MODELS = {
     "strokes": {"height": 9, "width": 6, "predicts": "categorical", **small_models.WINDOW, **small_models.WAVES},
@@ -50,6 +53,7 @@ MODELS = {
     "no start": {"height": 8, "width": 5, **small_models.NO_START},
     "post": {"height": 6, "width": 6, "norm": "post", "predicts": "categorical", **small_models.WINDOW},
 }
+BREAKABLE = ("start_prefill", "run_prefill", "place_many", "start", "resample", "choose", "fetch")
 REFERENCE_SLOTS = 64
 MAX_TICKS = 20_000
 Answer = tuple[Any, ...]
@@ -60,6 +64,21 @@ def instruction_set(isa: str) -> Iterator[None]:
     """Let the generators that are made within use this instruction set."""
     with mock.patch.object(cpu_kernels, "instruction_sets", return_value=[isa]):
         yield
+
+
+@contextmanager
+def breaking(generator: Generator, name: str, calls: int) -> Iterator[None]:
+    """After so many calls, each one under that name fails."""
+    done = itertools.count()
+
+    def broken(*arguments: Any) -> Any:
+        if next(done) >= calls:
+            raise RuntimeError("It broke.")
+        return getattr(type(generator), name)(generator, *arguments)
+
+    setattr(generator, name, broken)
+    yield
+    delattr(generator, name)
 
 
 class Answers:
@@ -111,11 +130,14 @@ class Mix:
         self.precision = rng.choice(["exact", "exact", "int8"]) if backend == "cpu" else "exact"
         self.pictures = [self._picture().tobytes() for _ in range(6)]
         self.kinds: Counter[str] = Counter()
+        self.mishaps = random.Random(f"mishaps of {seed}")
+        self.device = self.mishaps.choice([Generator, Generator, QueuedGenerator])
+        self.failing_ticks = self.mishaps.choice([0.0, 0.0, 0.05])
 
     def __str__(self) -> str:
         return (
             f"mix {self.seed} ({self.name}, {self.precision}, {self.slots}+{self.spare} slots, "
-            f"{self.threads} threads, {self.isa} / {self.other})"
+            f"{self.threads} threads, {self.isa} / {self.other}, {self.device.__name__}, {self.failing_ticks} fail)"
         )
 
     def run(self) -> list[str]:
@@ -126,10 +148,10 @@ class Mix:
         self.decoded: dict[int, list[tuple[bytes, int]]] = {}  # by request: pictures and labels of its codes
         requests = [self._request(number) for number in range(1, self.rng.randrange(6, 41))]
         with instruction_set(self.isa), mock.patch.object(prefix_tree, "KEPT", self.rng.choice([1, 3, 256])):
-            answers, cancelled, faults = self._together(requests)
+            answers, ended, faults = self._together(requests)
         for request in requests:
-            if request.id in cancelled:
-                self.kinds["cancelled"] += 1
+            if request.id in ended:
+                self.kinds["cancelled or failed"] += 1
             else:
                 self.kinds[kind_of(request)] += 1
                 faults += [
@@ -140,16 +162,17 @@ class Mix:
         return faults
 
     def _together(self, requests: list[Request]) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
-        """Return what the requests get in one engine, those that were cancelled, and what is wrong with the engine."""
+        """Return what the requests get in one engine, those that were cancelled or failed in a tick that broke, and
+        what is wrong with the engine."""
         rng, answers, faults = self.rng, defaultdict[int, Answers](Answers), list[str]()
-        engine = Engine(Generator(self.model, self.slots, self.threads, self.precision, self.backend, self.spare))
+        engine = Engine(self.device(self.model, self.slots, self.threads, self.precision, self.backend, self.spare))
         if engine.admission.tree is not None:
             engine.admission.tree.most_bytes = rng.choice([0, 20_000, 60_000, 64 << 20])
-        pending, accepted, cancelled = [*requests], list[int](), set[int]()
+        pending, accepted, over = [*requests], list[int](), set[int]()
 
         def cancel(request: int) -> None:
             engine.accept(Cancel(request))
-            cancelled.add(request)
+            over.add(request)
 
         try:
             for _ in range(MAX_TICKS):
@@ -160,10 +183,22 @@ class Mix:
                         cancel(request.id)
                 if accepted and rng.random() < 0.03:
                     cancel(rng.choice(accepted))
-                for event in engine.tick():
-                    if isinstance(event, Finished | Scored | Pixels) and event.request in cancelled:
-                        faults.append(f"request {event.request} was cancelled and got {type(event).__name__}")
-                    answers[event.request].add(event)  # type: ignore[union-attr]
+                breaks = self.mishaps.random() < self.failing_ticks
+                mishap = self.mishaps.choice(BREAKABLE), self.mishaps.randrange(3)
+                with breaking(engine.generator, *mishap) if breaks else nullcontext():
+                    events = engine.tick()
+                for event in events:
+                    if isinstance(event, Finished | Scored | Pixels | Failed) and event.request in over:
+                        faults.append(f"request {event.request} was over and got {type(event).__name__}")
+                    if breaks and isinstance(event, Failed):
+                        over.add(event.request)
+                    else:
+                        answers[event.request].add(event)  # type: ignore[union-attr]
+                taken = [slot for one in engine.scheduler.assigned.values() for slot in one.slots]
+                if sorted([*engine.scheduler.free, *engine.scheduler.spare, *taken]) != [
+                    *range(self.slots + self.spare)
+                ]:
+                    faults.append("a slot is lost, or has two images")
                 if engine.idle and not pending:
                     break
             else:
@@ -172,7 +207,7 @@ class Mix:
         except Exception:
             faults.append(traceback.format_exc())
         engine.generator.close()
-        return answers, cancelled, faults
+        return answers, over, faults
 
     def _alone(self, request: Request) -> dict[int, Answer]:
         """Return what a request gets alone, by image."""

@@ -43,7 +43,7 @@ class Compiled:
     shared: int  # bytes of a program
     serialised: bool  # ptxas C75xx: each asynchronous product waits for the one before it
     early: bool  # an asynchronous copy stands before the wait for the previous kernel, or the wait stands in a loop
-    reordered: bool  # a product begins at another term of its sum, so its order depends on the tiling
+    reordered: bool  # a product of `_linear` begins at another term of its sum, so its order depends on the tiling
     asm: dict[str, Any]
 
     @property
@@ -124,7 +124,7 @@ def _examined(
         kernel.metadata.shared,
         re.search(r"C75\d\d|serialized", log) is not None,
         early(kernel.asm["ttgir"], options.get("chained", False)),
-        function.__name__ in ("_linear", "_feed_forward_rows") and not products_begin_at_zero(kernel.asm["ttgir"]),
+        function.__name__ == "_linear" and not products_begin_at_zero(kernel.asm["ttgir"]),
         kernel.asm,
     )
 

@@ -17,7 +17,6 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from scanline.model import zoo
-from scanline.model.backends.cuda import CudaOptions
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
 from scanline.model.formats.checkpoint import load_model
@@ -55,7 +54,7 @@ def main(capability: int, name: str) -> None:
     knobs.compilation.listener = listener
     model = load_model(zoo.find(name))
     for chained in (True, False) if capability >= 90 else (False,):
-        kernels = KernelSequence(model, chained, tile_rows=CudaOptions().tile_rows if capability == 90 else None)
+        kernels = KernelSequence(model, chained)
         for dtype in (torch.float32, torch.bfloat16):
             slots = SlotPool.empty(model.config, 3, state_dtype=dtype, deferred=DEFERRED)
             for batch in (1, 64, 1024, 4096):

@@ -205,7 +205,7 @@ def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def digest(results: dict[str, np.ndarray[Any, Any]]) -> str:
-    """A short hash of all bits of a run, but of the intervals, which have a law of their own."""
+    """A short hash of all bits of a run, but of the intervals, which have tests of their own."""
     hashed = (array.tobytes() for name, array in results.items() if name != INTERVALS)
     return hashlib.sha256(b"".join(hashed)).hexdigest()[:16]
 

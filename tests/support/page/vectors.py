@@ -90,15 +90,15 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
     """Samples of a distribution and their bits at temperature 1: the parameters of a row, then some draws of it."""
     changes, rows = DISTRIBUTIONS[name]
     config = small_models.config(**changes)
-    law, size, each = distribution(config), config.step_bytes, DRAWS // rows
+    family, size, each = distribution(config), config.step_bytes, DRAWS // rows
     random = torch.Generator().manual_seed(int(10 * temperature))
-    parameters = _parameters(law, rows, random)
+    parameters = _parameters(family, rows, random)
     repeated = parameters.repeat_interleave(each, dim=0)
     draws = uniforms(torch.tensor(3), torch.arange(DRAWS).unsqueeze(1), torch.arange(size))  # [DRAWS, n, 2]
     known = torch.rand(DRAWS, size, generator=random) < (0.3 if size > 1 else 0.1)
     values = torch.randint(0, 256, (DRAWS, size), generator=random, dtype=torch.uint8)
-    painted = law.sample(repeated, draws, torch.full((DRAWS,), temperature), values, known)
-    bits = -law.log_prob(repeated, painted).double().sum(dim=-1) / LN2
+    painted = family.sample(repeated, draws, torch.full((DRAWS,), temperature), values, known)
+    bits = -family.log_prob(repeated, painted).double().sum(dim=-1) / LN2
     return {
         "name": name,
         "config": {key: getattr(config, key) for key in ("step", "predicts", "components", "channels", "scale")},
@@ -114,32 +114,32 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
     }
 
 
-def _parameters(law: Distribution, rows: int, random: torch.Generator) -> torch.Tensor:
+def _parameters(family: Distribution, rows: int, random: torch.Generator) -> torch.Tensor:
     """Parameters [rows, P] of few digits: for logistics, narrow and wide, with means inside and outside the range."""
-    parameters = (64 * torch.randn(rows, law.width, generator=random)).round() / 64
-    if isinstance(law, PixelLogistics):
-        first = law.components * (1 + law.channels)
-        scales = parameters[:, first : first + law.components * law.channels]
+    parameters = (64 * torch.randn(rows, family.width, generator=random)).round() / 64
+    if isinstance(family, PixelLogistics):
+        first = family.components * (1 + family.channels)
+        scales = parameters[:, first : first + family.components * family.channels]
         scales.copy_(3 * scales - 4)
     else:
         parameters *= 4
     return parameters
 
 
-def _code(number: int, law: Categorical | PixelLogistics) -> dict[str, Any]:
+def _code(number: int, family: Categorical | PixelLogistics) -> dict[str, Any]:
     """Bytes of steps with ordinary and strange parameters, their intervals, and the code of all of them."""
     random = torch.Generator().manual_seed(number)
-    ordinary = torch.tensor([0.3, 1, 2, 4, 16, 1000]).unsqueeze(1) * torch.randn(6, law.width, generator=random)
-    strange = torch.tensor(STRANGE).unsqueeze(1).expand(-1, law.width)
-    mixed = torch.where(torch.rand(6, law.width, generator=random) < 0.2, strange, ordinary)
+    ordinary = torch.tensor([0.3, 1, 2, 4, 16, 1000]).unsqueeze(1) * torch.randn(6, family.width, generator=random)
+    strange = torch.tensor(STRANGE).unsqueeze(1).expand(-1, family.width)
+    mixed = torch.where(torch.rand(6, family.width, generator=random) < 0.2, strange, ordinary)
     parameters = torch.cat((ordinary, strange, mixed))
-    channels = law.channels if isinstance(law, PixelLogistics) else 1
+    channels = family.channels if isinstance(family, PixelLogistics) else 1
     values = torch.randint(0, 256, (len(parameters), channels), generator=random)
     values[::3] = 255 * (values[::3] > 127)
-    found = intervals(law, parameters, values).flatten(0, -2).tolist()
+    found = intervals(family, parameters, values).flatten(0, -2).tolist()
     config: dict[str, Any] = {"predicts": "categorical"}
-    if isinstance(law, PixelLogistics):
-        config = {"predicts": "pixel_logistics", "components": law.components, "scale": law.scale}
+    if isinstance(family, PixelLogistics):
+        config = {"predicts": "pixel_logistics", "components": family.components, "scale": family.scale}
     return {
         "config": {"step": "pixel", "channels": channels, **config},
         "parameters": [b64encode(row.numpy().astype("<f4").tobytes()).decode() for row in parameters],

@@ -52,4 +52,4 @@ def fail_all_jobs(engine: EngineClient) -> None:
     assert engine.process is not None
     for request in list(engine.jobs):
         engine.process.pipe.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
-        engine.process.send(Cancel(request))  # the engine itself still works on it
+        engine.process.pipe.send(Cancel(request))  # the engine itself still works on it

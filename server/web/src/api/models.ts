@@ -18,7 +18,7 @@ export interface Model {
   parameters: number | null; // this and the next are null until the model has loaded
   state_bytes_per_image: number | null;
   bits_per_dim: number | null;
-  typical_bits_per_dim: [number, number] | null; // null where no picture's doubt is known
+  typical_bits_per_dim: [number, number] | null; // null where it is not known which pictures are outliers
 }
 
 /** Returns all models, the default first. Waits while one is loading or the server cannot be reached. */

@@ -10,7 +10,7 @@ const CELL = 10; // canvas pixels for one image pixel
 const ROOM = 308; // CSS pixels
 const STROKE = 2.2; // width in image pixels
 const HIDE_RADIUS = 1.6; // in image pixels
-const MOST_UNDONE = 30; // drawings that are kept
+const MAX_UNDO = 30; // drawings that are kept
 
 /** A drawing before a change. */
 interface Before {
@@ -121,7 +121,7 @@ export class DrawingCanvas {
   /** Keeps the drawing for `undo`. */
   begin(): void {
     this.before.push({ ink: this.ink.pixels, masked: this.occlusion.masked.slice(), isEmpty: this.isEmpty });
-    if (this.before.length > MOST_UNDONE) this.before.shift();
+    if (this.before.length > MAX_UNDO) this.before.shift();
   }
 
   private change(isEmpty = false): void {

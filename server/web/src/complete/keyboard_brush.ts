@@ -1,11 +1,19 @@
 // The brush by keyboard: arrow keys move it pixel by pixel, the space bar lowers and lifts it, Escape lifts it.
 
 import { setText } from "../elements";
-import type { DrawingCanvas } from "./canvas";
+import type { Size } from "../pictures/picture";
 
 type Point = [number, number]; // in image pixels
 
 const STEPS: Record<string, Point> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/** What the brush draws on. */
+interface Drawing {
+  ink: { size: Size };
+  begin(): void;
+  apply(from: Point, to: Point): void;
+  show(): void;
+}
 
 export class KeyboardBrush {
   point: Point | undefined; // the pixel, from 0; undefined until a key is pressed, and without the focus
@@ -13,7 +21,7 @@ export class KeyboardBrush {
 
   constructor(
     element: HTMLElement,
-    private readonly drawing: DrawingCanvas,
+    private readonly drawing: Drawing,
   ) {
     element.addEventListener("keydown", (event) => this.press(event));
     element.addEventListener("blur", () => {

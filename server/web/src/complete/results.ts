@@ -15,7 +15,7 @@ import type { ParticlesRow } from "./particles";
 
 const [LARGEST, SMALLEST, GAP] = [112, 84, 10]; // CSS pixels
 const KNOWN = [84, 160, 255, 110]; // RGBA
-const MOST_BITS = 8; // drawn in the last colour: a uniform guess among 256 values costs as many
+const MAX_BITS = 8; // drawn in the last colour: a uniform guess among 256 values costs as many
 const COLOURS = [
   [4, 6, 20],
   [76, 20, 110],
@@ -68,8 +68,8 @@ export class Results {
     this.box.hidden = find("overlay", HTMLFormElement).hidden = false;
     this.fit();
     void this.drawOverlays();
-    find("doubt", HTMLElement).hidden = true;
-    if (model.typical_bits_per_dim) void this.showDoubt();
+    find("outlier-note", HTMLElement).hidden = true;
+    if (model.typical_bits_per_dim) void this.showOutlierNote();
   }
 
   /** Shows none; before the first completions and after a change of the model. */
@@ -93,12 +93,12 @@ export class Results {
     view(viewed, index);
   }
 
-  private async showDoubt(): Promise<void> {
+  private async showOutlierNote(): Promise<void> {
     const { original, model } = this;
-    const doubt = await score(model, [original.picture]).then((scores) => scores.doubt, () => ""); // a hint, no answer
+    const note = await score(model, [original.picture]).then((scores) => scores.outlierNote, () => ""); // a hint, no answer
     if (original !== this.original) return;
-    find("doubt", HTMLElement).hidden = !doubt;
-    find("doubt", HTMLElement).textContent = doubt;
+    find("outlier-note", HTMLElement).hidden = !note;
+    find("outlier-note", HTMLElement).textContent = note;
   }
 
   /** Shows the figures of a finished completion; a likelihood of null means probability 0. */
@@ -208,7 +208,7 @@ function fill(canvas: HTMLCanvasElement, { size }: Picture, colour: (pixel: numb
 /** Likelihoods of pictures, the original first. */
 interface Scores {
   bits: number[][]; // mean bits per byte of every pixel of each picture, [H * W] each
-  doubt: string; // a sentence about an original that is unlike the model's test images; else empty
+  outlierNote: string; // a sentence about an original that is unlike the model's test images; else empty
 }
 
 interface LikelihoodsAnswer {
@@ -227,10 +227,10 @@ async function score(model: string, pictures: Picture[]): Promise<Scores> {
   const answer: LikelihoodsAnswer = await response.json();
   const mean = (bits: number | number[]) =>
     typeof bits === "number" ? bits : bits.reduce((sum, one) => sum + one, 0) / bits.length;
-  return { bits: answer.data.map(({ per_pixel }) => per_pixel.flat(1).map(mean)), doubt: doubtOf(answer) };
+  return { bits: answer.data.map(({ per_pixel }) => per_pixel.flat(1).map(mean)), outlierNote: outlierNoteOf(answer) };
 }
 
-function doubtOf({ typical_bits_per_dim: range, data }: LikelihoodsAnswer): string {
+function outlierNoteOf({ typical_bits_per_dim: range, data }: LikelihoodsAnswer): string {
   const { bits_per_dim: bits, typical, tail_probability: tail } = data[0]!;
   if (range === null || typical !== false) return "";
   const [low, high] = range.map((limit) => limit.toFixed(2));
@@ -242,7 +242,7 @@ function doubtOf({ typical_bits_per_dim: range, data }: LikelihoodsAnswer): stri
 
 /** The colour [red, green, blue] for that many bits. */
 function colourOf(bits: number): number[] {
-  const at = (Math.min(MOST_BITS, bits) / MOST_BITS) * (COLOURS.length - 1);
+  const at = (Math.min(MAX_BITS, bits) / MAX_BITS) * (COLOURS.length - 1);
   const low = Math.min(COLOURS.length - 2, Math.floor(at));
   return COLOURS[low]!.map((from, channel) => from + (at - low) * (COLOURS[low + 1]![channel]! - from));
 }

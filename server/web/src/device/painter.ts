@@ -3,8 +3,8 @@
 // Knows neither the page nor the worker.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
-import { distributionOf, type Distribution } from "./distributions/distribution";
-import { firstByte, type Draw } from "./distributions/draw";
+import { distributionOf } from "./distributions/distribution";
+import { firstByte, type Distribution, type Draw } from "./distributions/draw";
 import { readConfig, stepBytes, type OnnxConfig } from "./onnx_config";
 import { labelOfImage, uniforms } from "./philox";
 

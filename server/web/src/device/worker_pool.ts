@@ -3,7 +3,7 @@
 import type { DeviceJob } from "./painter";
 import type { CodedPicture, Command, PaintedPart, Reply } from "./worker";
 
-const MOST_WORKERS = 4; // each takes about 60 MB
+const MAX_WORKERS = 4; // each takes about 60 MB
 const CLOSED = "The worker was stopped.";
 
 /** Painted bytes of `images` images from index `first` on. */
@@ -17,7 +17,7 @@ export class WorkerPool {
 
   /** Starts the workers with a runtime and a model; throws if one of them fails to load these. */
   static async open(runtime: ArrayBuffer, model: Uint8Array): Promise<WorkerPool> {
-    const count = Math.max(1, Math.min(MOST_WORKERS, (navigator.hardwareConcurrency || 1) - 1));
+    const count = Math.max(1, Math.min(MAX_WORKERS, (navigator.hardwareConcurrency || 1) - 1));
     const pool = new WorkerPool(Array.from({ length: count }, () => new PoolWorker()));
     try {
       await Promise.all(pool.workers.map((worker) => worker.run({ type: "open", runtime, model })));

@@ -2,6 +2,7 @@
 
 import { find, setText } from "../elements";
 import type { StepSource } from "./step_source";
+import recorded from "./step_times.json"; // milliseconds, by benchmarks/step_times.py
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [256, 72];
@@ -28,12 +29,10 @@ export function drawBars(probabilities: Float32Array, drawn: number): SVGElement
 
 /** Memory and time after the step `at`, those of softmax attention beside the constant ones. */
 export function drawCharts(source: StepSource, at: number): void {
-  const costs = [...source.costs.values()].sort((a, b) => a.steps - b.steps);
-  const last = costs[costs.length - 1]!;
-  const perStep = last.cache_bytes / last.steps;
+  const { state: kept, cacheOfStep: perStep } = source.memory;
   const steps = at + 1;
   const cache = perStep * steps;
-  const [kept, ratio] = [last.state_bytes, (perStep * steps) / last.state_bytes];
+  const ratio = cache / kept;
   const times = ratio >= 1 ? `${ratio.toPrecision(2)} times` : `${percent(ratio)} of`;
   const crossing = Math.ceil(kept / perStep);
   setText(
@@ -47,17 +46,16 @@ export function drawCharts(source: StepSource, at: number): void {
   const memory = { softmax: line(0, total), linear: line(kept, kept) };
   plot("chart-memory", source.count, steps, total, size(total), memory, false);
 
-  const near = costs.reduce((best, cost) => (Math.abs(cost.steps - steps) < Math.abs(best.steps - steps) ? cost : best));
-  const slowest = Math.max(...costs.flatMap((cost) => [cost.softmax_seconds, cost.linear_seconds]));
-  const points = (name: "softmax_seconds" | "linear_seconds") => costs.map((cost): Point => [cost.steps, cost[name]]);
-  const measured = { softmax: points("softmax_seconds"), linear: points("linear_seconds") };
-  plot("chart-time", source.count, steps, slowest, milliseconds(slowest), measured, true);
-  const [softmax, linear] = [milliseconds(near.softmax_seconds), milliseconds(near.linear_seconds)];
+  const points = (name: "softmax" | "linear") => recorded.steps.map((step, i): Point => [step, recorded[name][i]!]);
+  const curves = { softmax: points("softmax"), linear: points("linear") };
+  const [last, slowest] = [recorded.steps.length - 1, Math.max(...recorded.softmax)];
+  plot("chart-time", recorded.steps[last]!, steps, slowest, milliseconds(slowest), curves, true);
+  const both = (i: number) => `${milliseconds(recorded.softmax[i]!)} with the cache and ${milliseconds(recorded.linear[i]!)} with (s, z)`;
   setText(
     "say-measured",
-    `Measured by this server at step ${near.steps}, in PyTorch, on one thread, for one image: ${softmax} with the cache, ` +
-      `${linear} with (s, z). Each row that you visit adds a point. The time of softmax grows with the number of ` +
-      "steps, that of (s, z) does not; of one small image alone, much of both is the cost of calling PyTorch.",
+    `Times are not of this model and server: they were measured on ${recorded.date}, on one core (${recorded.cpu}), in PyTorch, ` +
+      `for one image and the paper's MNIST network. Step ${recorded.steps[1]!} took ${both(1)}, and step ` +
+      `${recorded.steps[last]!.toLocaleString("en")} took ${both(last)}.`,
   );
 }
 
@@ -98,6 +96,6 @@ function plot(
 }
 
 const percent = (part: number): string => `${(100 * part).toPrecision(2)} %`;
-const milliseconds = (seconds: number): string => `${(1000 * seconds).toPrecision(2)} ms`;
+const milliseconds = (value: number): string => `${value.toPrecision(2)} ms`;
 const size = (bytes: number): string =>
   bytes < 1e6 ? `${(bytes / 1e3).toPrecision(3)} kB` : `${(bytes / 1e6).toPrecision(3)} MB`;

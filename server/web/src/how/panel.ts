@@ -11,7 +11,7 @@ import { clearNotice, showError } from "../shell/notice";
 import { isShown } from "../shell/tabs";
 import "../style/how.css";
 import markup from "./how.html?raw";
-import { showLaws } from "./laws";
+import { showEquations } from "./equations";
 import { showStep, showWeights } from "./step_view";
 import { StepSource } from "./step_source";
 
@@ -30,7 +30,7 @@ let playing: number | undefined;
 
 export function setUpHow(): void {
   find("how", HTMLElement).innerHTML = markup;
-  showLaws("categorical");
+  showEquations("categorical");
   for (const id of ["layer", "head"]) find(id, HTMLSelectElement).addEventListener("change", () => void inspect(step));
   onClick("watch", () => void paint());
   const moves: Record<string, () => number> = {
@@ -144,7 +144,7 @@ async function inspect(at: number, isPixel = false): Promise<void> {
   find("stepper", HTMLElement).inert = false;
   setText("how-status", className === null ? "" : `An image of class ${className}.`);
   const { first_byte: firstByte, step_bytes: stepBytes, predicts } = source.layout;
-  showLaws(predicts);
+  showEquations(predicts);
   find("moment", HTMLInputElement).max = String(source.count - 1);
   for (const id of ["cell-row", "cell-column"]) find(id, HTMLInputElement).value = "";
   goTo(isPixel ? Math.floor((Math.floor(at) * model!.channels - firstByte) / stepBytes) : at);

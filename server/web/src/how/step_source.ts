@@ -7,18 +7,15 @@ import { fromBase64 } from "../base64";
 import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 
-const MOST = 64; // steps of a request
+const MAX_STEPS = 64; // steps of a request
 
 type Name = "q" | "k" | "v" | "phi_q" | "phi_k" | "s" | "z" | "y" | "probabilities";
 const NAMES: Name[] = ["q", "k", "v", "phi_q", "phi_k", "s", "z", "y", "probabilities"];
 
-/** What attention takes of one image after `steps` steps: all layers and heads. */
-export interface Cost {
-  steps: number;
-  state_bytes: number;
-  cache_bytes: number;
-  linear_seconds: number;
-  softmax_seconds: number;
+/** Bytes of one image, all layers and heads: of (s, z), and of the keys and values that softmax would keep of a step. */
+interface Memory {
+  state: number;
+  cacheOfStep: number;
 }
 
 /** How the model's steps are laid out. */
@@ -46,13 +43,13 @@ export interface Step extends Record<"q" | "k" | "v" | "phi_q" | "phi_k" | "y", 
 }
 
 export class StepSource {
-  readonly costs = new Map<number, Cost>(); // measured, by step
   readonly largest: Record<string, number> = {}; // magnitude of what has been loaded, by array
   private readonly blocks = new Map<number, Promise<Block>>();
   private readonly loaded = new Map<number, Block>();
   private image = "";
-  private size = MOST;
+  private size = MAX_STEPS;
   layout!: Layout;
+  memory!: Memory;
 
   constructor(
     private readonly model: Model,
@@ -66,8 +63,8 @@ export class StepSource {
   async open(): Promise<void> {
     this.image = await base64(this.picture.canvas);
     const { width } = this.model;
-    const first = await this.ask(0, Math.min(MOST, width));
-    this.size = Math.min(MOST, (width * this.model.channels) / this.layout.step_bytes);
+    const first = await this.ask(0, Math.min(MAX_STEPS, width));
+    this.size = Math.min(MAX_STEPS, (width * this.model.channels) / this.layout.step_bytes);
     if (first.steps === this.size) this.keep(0, Promise.resolve(first));
     await this.load(this.count - 1);
   }
@@ -144,8 +141,8 @@ export class StepSource {
     const known = this.className === null ? {} : { class: this.className };
     const answer = await (await call("v1/images/steps", { ...fields, ...known })).json();
     this.layout = answer;
-    const last = first + answer.steps;
-    this.costs.set(last, { steps: last, ...answer.attention });
+    const { state_bytes: state, cache_bytes: cache } = answer.attention;
+    this.memory = { state, cacheOfStep: cache / (first + answer.steps) };
     const arrays = Object.fromEntries(NAMES.map((name) => [name, floats(answer[name])])) as Record<Name, Float32Array>;
     for (const name of NAMES) {
       this.largest[name] = Math.max(this.largest[name] ?? 0, largestMagnitude(arrays[name]));

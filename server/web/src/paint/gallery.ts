@@ -18,7 +18,7 @@ const CAPTIONED = 64; // CSS pixels: narrower images have no caption
 const CAPTION = 18; // CSS pixels, its height
 const LARGEST = 224;
 const HIGHEST = 640; // CSS pixels: a gallery that is higher is seen in parts
-const MOST_COLUMNS = 64;
+const MAX_COLUMNS = 64;
 
 export class Gallery {
   tiles: Tile[] = [];
@@ -92,7 +92,7 @@ export class Gallery {
       const score = width * scale * Math.min(1, wide / room) * (n / (rows * columns)) ** 2 * Math.min(1, HIGHEST / high);
       return { columns, scale, gap, rows, isCaptioned, score: wide <= room + 1 ? score : 0 };
     };
-    const layouts = Array.from({ length: Math.min(n, MOST_COLUMNS) }, (_, index) => layoutOf(index + 1));
+    const layouts = Array.from({ length: Math.min(n, MAX_COLUMNS) }, (_, index) => layoutOf(index + 1));
     const { columns, scale, gap, rows, isCaptioned } = layouts.reduce((best, one) => (one.score > best.score ? one : best));
     this.columns = columns;
     const across = width + gap;

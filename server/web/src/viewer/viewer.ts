@@ -4,15 +4,13 @@
 import { enlarge, find, onClick, pixelScale, setText } from "../elements";
 import { png, save } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
-import { showWhatItIs } from "./what_is_it";
+import { showWhatItIs, type Painted } from "./what_is_it";
 
 const [ROOM, MARGIN] = [336, 96]; // CSS pixels
 
-export interface Viewed {
-  picture: Picture;
+export interface Viewed extends Painted {
   title: string;
   figures: string;
-  model: string;
   file: string; // its name when it is saved, without the ending
   opener: HTMLElement; // gets the focus back
 }

@@ -4,10 +4,16 @@ import { call } from "../api/http";
 import type { Model } from "../api/models";
 import { find, make, setText } from "../elements";
 import { base64 } from "../pictures/files";
+import type { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
-import type { Viewed } from "./viewer";
 
-const MOST_CLASSES = 10;
+const MAX_CLASSES = 10;
+
+/** A picture, and the id of the model that painted it. */
+export interface Painted {
+  picture: Picture;
+  model: string;
+}
 
 interface ClassifiedImage {
   posterior: Record<string, number>;
@@ -16,11 +22,11 @@ interface ClassifiedImage {
 }
 
 let model: Model | undefined;
-let current: Viewed | undefined; // what the answer is about
+let current: Painted | undefined; // what the answer is about
 onModel((selected) => (model = selected));
 
 /** Asks what a picture is, if the user has opened the question, and the model that painted it knows classes. */
-export async function showWhatItIs(viewed: Viewed): Promise<void> {
+export async function showWhatItIs(viewed: Painted): Promise<void> {
   const box = find("what", HTMLDetailsElement);
   box.hidden = model?.id !== viewed.model || !model.classes.length || !viewed.picture.done;
   current = viewed;
@@ -39,7 +45,7 @@ export async function showWhatItIs(viewed: Viewed): Promise<void> {
 
 function showAnswer({ posterior, typical, tail_probability: tail }: ClassifiedImage): void {
   const all = Object.entries(posterior);
-  const shown = all.length <= MOST_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MOST_CLASSES);
+  const shown = all.length <= MAX_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MAX_CLASSES);
   find("posterior", HTMLElement).replaceChildren(
     ...shown.map(([name, probability]) => {
       const percent = `${(100 * probability).toFixed(1)} %`;

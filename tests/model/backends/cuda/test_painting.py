@@ -1,7 +1,5 @@
 """The CUDA backend: the parameters of Transformer.step, and slots without an image, which stay as they are."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -74,27 +72,6 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         for left, right in zip(shown, (complete.s[0, 2, 1], complete.z[0, 2, 1]), strict=True)
     )
     assert slots.state.position[chosen].tolist() == state.position.tolist()
-
-
-@pytest.mark.parametrize("variant", ["plain", "window", "pixels"])
-def test_products_in_tiles_of_rows_have_the_bits_of_one_after_the_other(variant: str) -> None:
-    options = small_models.VARIANTS[variant] | {"height": 2, "width": 3, "feed_forward": 64, "block_width": 64}
-    options |= {"blocks": 2} if "step" in options else {"block_width": 0}
-    config = small_models.config(**options)
-    model = small_models.model(config)
-    for parameter in model.parameters():
-        parameter.copy_(parameter.half())  # without low parts
-    painted = []
-    for rows in (None, 3):
-        backend = CudaBackend(model.to(DEVICE), options=replace(small((1, 4)), tile_rows=rows))
-        assert backend.kernels.tile_rows == rows
-        slots = SlotPool.empty(config, 3, DEVICE)
-        for slot in range(3):
-            place(slots, slot, config.first, slot)
-        advance(backend, slots, 2)
-        parameters = backend.buffers.parameters[:3]
-        painted.append((slots.images, slots.bits, slots.state.s, slots.state.conv_state, parameters))
-    assert all(map(torch.equal, *painted))
 
 
 def test_finished_images_and_free_slots_are_not_changed() -> None:

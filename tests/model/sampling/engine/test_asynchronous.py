@@ -43,7 +43,7 @@ def test_steps_are_started_before_the_last_ones_are_waited_for(
         return Pending(ended)
 
     monkeypatch.setattr(generator, "start", recorded)
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 8)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 8)
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.LONG_TICK_SECONDS", 0)
     run_until_idle(Engine(generator), GenerateRequest(0, 3 * SLOTS, seed=0))
     starts = [at for at, (name, _) in enumerate(order) if name == "start"]
@@ -88,7 +88,7 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
     images = small_models.images(GREY, 4)
     expected = generator.score(images)
     monkeypatch.setattr(generator, "_run", recorded)
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MOST_STEPS", 8)
+    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 8)
     engine = Engine(generator)
     engine.accept(GenerateRequest(0, 3 * SLOTS, seed=0))
     engine.tick()

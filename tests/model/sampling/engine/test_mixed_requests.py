@@ -1,4 +1,4 @@
-"""Random mixes of every kind of request: each answer equals the one that its request gets alone.
+"""Requests of every kind in any order, cancelled and failing: each answer is the one that its request gets alone.
 
 `python -m tests.support.engine.mixed_requests --requests 20000` runs more of them.
 """
@@ -8,7 +8,7 @@ import pytest
 from scanline.kernels import cpu as cpu_kernels
 from tests.support.engine.mixed_requests import Mix
 
-MIXES, MANY_MIXES, EAGER_MIXES = range(30), range(1000, 1200), range(5)
+MIXES, MANY_MIXES, EAGER_MIXES = range(40), range(1000, 1200), range(5)
 
 
 def assert_no_faults(mix: Mix) -> None:

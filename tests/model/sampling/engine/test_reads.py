@@ -13,7 +13,7 @@ from scanline.model.backends.pending import Pending
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
 from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
 from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
@@ -267,29 +267,6 @@ def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transforme
             assert engine.admission.prefixes.used == 0
             generator.close()
         assert painted[0] == painted[1]
-
-
-def test_a_request_that_is_cancelled_while_it_is_read_changes_nothing_for_the_others(generator: Generator) -> None:
-    large = Generator(small_models.model(LARGE), 1, threads=2)
-    large.backend.prefill_images = 2
-    images = small_models.images(LARGE, 2)
-    engine = Engine(large)
-    engine.prefills.step_seconds = 1.0  # one piece a pass
-    for request, image in enumerate(images):
-        engine.accept(ScoreRequest(request, (image.tobytes(),), client="ab"[request]))
-    engine.prefills.run(None, 0.0)
-    assert engine.prefills.left == {0: 1, 1: 1}
-    (scored,) = run_until_idle(engine, Cancel(0))
-    assert scored == Scored(1, 0, large.score(images[1:])[0].tobytes())
-    large.close()
-
-
-def test_a_replayed_request_reads_only_what_is_missing_while_others_are_painted(engine: Engine) -> None:
-    replayed = ScoreRequest(1, PICTURES, only=(2,))
-    events = run_until_idle(engine, GenerateRequest(0, 400, seed=0), replayed)
-    assert isinstance(events[-1], Finished)
-    bits = engine.generator.score(IMAGES[2:3])[0].tobytes()
-    assert [event for event in events if isinstance(event, Scored)] == [Scored(1, 2, bits)]
 
 
 def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:

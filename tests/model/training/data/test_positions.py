@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from scanline.model.training import TrainingConfig
-from scanline.model.training.data.positions import COVERED, MULTIPLE, Drawn, Sampler, draw, near_paint
+from scanline.model.training.data.positions import COVERED, MULTIPLE, Positions, PositionSampler, draw, near_paint
 from scanline.model.training.loop import train
 from scanline.model.training.optimise.loss import loss_of
 from tests.support import small_models
@@ -100,7 +100,7 @@ def test_a_prediction_does_not_know_its_own_byte_or_later_ones_by_the_positions_
 
 def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> None:
     images = drawings(200)
-    sampler = Sampler(images, RECIPE, SHEET)
+    sampler = PositionSampler(images, RECIPE, SHEET)
     wanted = near_paint(images, SHEET).sum(1)
     assert sampler.count % MULTIPLE == 0
     assert np.mean(wanted + 0.2 * (192 - wanted) <= sampler.count) >= COVERED
@@ -119,7 +119,7 @@ def test_otherwise_all_positions_are_computed(case: str) -> None:
     config = TrainingConfig(9) if case == "background of 1" else RECIPE
     model = small_models.config(height=16, width=12) if case == "a model that reads bytes" else SHEET
     images = small_models.images(model, 20) if case == "photographs" else drawings(20)
-    assert Sampler(images, config, model).at(torch.from_numpy(images), 0) is None
+    assert PositionSampler(images, config, model).at(torch.from_numpy(images), 0) is None
 
 
 @pytest.mark.parametrize("variant", ["strokes", "grey pixels"])
@@ -127,7 +127,7 @@ def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> Non
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant])).requires_grad_(True)
     batch = torch.from_numpy(small_models.images(model.config, 3))
     steps = model.config.steps
-    every = Drawn(torch.arange(steps).expand(3, -1), torch.ones(3, steps))
+    every = Positions(torch.arange(steps).expand(3, -1), torch.ones(3, steps))
     found, expected = loss_of(model, batch, drawn=every), loss_of(model, batch)
     assert_close("loss", expected, found)
     assert_close("gradient", *(torch.autograd.grad(loss, [model.head.weight])[0] for loss in (expected, found)))
@@ -136,7 +136,7 @@ def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> Non
 def test_a_sample_estimates_the_loss() -> None:
     model = small_models.model(SHEET)
     images = drawings(16)
-    batch, sampler = torch.from_numpy(images), Sampler(images, RECIPE, SHEET)
+    batch, sampler = torch.from_numpy(images), PositionSampler(images, RECIPE, SHEET)
     found = [loss_of(model, batch, drawn=sampler.at(batch, update)) for update in range(30)]
     expected = loss_of(model, batch)
     assert sampler.count < 0.6 * 192

@@ -14,7 +14,7 @@ import torch
 from scanline.kernels import LN2, attention
 from scanline.model.network import transformer
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.data.positions import Drawn
+from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, Loss, compile_loss, loss_of
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -69,12 +69,12 @@ def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) ->
     )
     drawn = None
     if sampled:
-        drawn = Drawn(torch.arange(1, config.steps, 2).expand(12, -1), torch.rand(12, config.steps // 2) + 1)
+        drawn = Positions(torch.arange(1, config.steps, 2).expand(12, -1), torch.rand(12, config.steps // 2) + 1)
     found = loss_of(model, batch, torch.float32, torch.stack((own, other), 1), drawn, 6.0)
 
     def nats(row: int, label: torch.Tensor) -> torch.Tensor:
         one = slice(row, row + 1)
-        positions = None if drawn is None else Drawn(drawn.position[one], drawn.weight[one])
+        positions = None if drawn is None else Positions(drawn.position[one], drawn.weight[one])
         bits = loss_of(model, batch[one], torch.float32, label[one], positions)
         return bits * LN2 * config.bytes
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.positions import Drawn
+from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.processes import Group
 from scanline.model.training.optimise.recorded import WARM_UP, RecordedUpdater
 from scanline.model.training.optimise.update import Updater
@@ -29,7 +29,7 @@ def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, l
         batch = torch.from_numpy(small_models.images(config, 3, seed=number)).to(DEVICE)
         labels = torch.randint(0, len(CLASSES) + 1, (3,), generator=torch.Generator().manual_seed(number))
         position = torch.arange(number % 2, config.steps, 2)[: config.steps // 2].expand(3, -1)
-        drawn = Drawn(position, torch.full(position.shape, 2.0)).to(torch.device(DEVICE))
+        drawn = Positions(position, torch.full(position.shape, 2.0)).to(torch.device(DEVICE))
         loss, _ = updater.update(batch, number, 0.01 / (1 + number), labels.to(DEVICE), drawn)
         losses.append(loss.item())
     return updater, losses

@@ -1,25 +1,30 @@
-"""Server-sent events: `stream: true` on generations and edits, event by event."""
+"""Server-sent events: their fields, partial images, comments while nothing is painted, and clients that read slowly."""
+
+import asyncio
+from collections import Counter
 
 import httpx
 import numpy as np
+import pytest
+from starlette.types import Message
 
-from scanline.server.api.payload.partial_images import UNPAINTED
+from scanline.model.sampling.messages import GenerateRequest, Pixels
+from scanline.model.tasks.paint import PaintTask
+from scanline.server.api.payload import sse
+from scanline.server.api.payload.partial_images import UNPAINTED, PartialImages
+from scanline.server.api.payload.sse import send_with_pings
+from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.json_requests import EDITS, GENERATIONS, HOLE, MASKED, post
-from tests.support.server.sse_reader import images, named, post_for_events, read
+from tests.support.server.running_server import PATIENCE
+from tests.support.server.sse_reader import images, named, post_for_events, read, slow_stream
+from tests.support.tiny import GREY
 
 GREYS = noise(2, 7, 5)
 EDIT = {"image": [text(encode(image)) for image in GREYS], "mask": MASKED["mask"], "n": 3, "seed": 4}
 FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
 COMMON = {"type", "b64_json", "created_at", "size", "output_format", "background", "quality", "index", "seed"}
-
-
-def test_completed_images_equal_those_of_a_plain_response(client: httpx.Client) -> None:
-    fields = {"n": 70, "seed": 7, "temperature": 0.8}
-    whole, events = post(client, GENERATIONS, **fields), post_for_events(client, GENERATIONS, **fields)
-    found = [{key: event[key] for key in ("b64_json", "index", *FACTS)} for event in named(events, "completed")]
-    assert found == whole["data"]
 
 
 def test_each_image_has_the_requested_partial_images(client: httpx.Client) -> None:
@@ -54,10 +59,10 @@ def test_partial_completions_are_evenly_spaced_over_the_hidden_pixels_and_have_a
     for painted_ones in ([3], [1, 3, 4]):
         events = post_for_events(client, EDITS, **EDIT, partial_images=len(painted_ones), particles=1)
         assert {event["type"] for event in events} == {"image_edit.partial_image", "image_edit.completed"}
-        law = images(events).reshape(6, 1, 35).repeat(len(painted_ones), axis=1)
+        expected = images(events).reshape(6, 1, 35).repeat(len(painted_ones), axis=1)
         for number, count in enumerate(painted_ones):
-            law[:, number, hidden[count:]] = UNPAINTED
-        np.testing.assert_array_equal(images(events, "partial_image").reshape(law.shape), law)
+            expected[:, number, hidden[count:]] = UNPAINTED
+        np.testing.assert_array_equal(images(events, "partial_image").reshape(expected.shape), expected)
     one_hidden = HOLE | (np.arange(35).reshape(7, 5) != hidden[0]).astype(np.uint8) * 255
     events = post_for_events(client, EDITS, **{**EDIT, "mask": text(encode(one_hidden))}, partial_images=3)
     assert {event["type"] for event in events} == {"image_edit.completed"}
@@ -71,9 +76,8 @@ def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None
     assert list(found.values()) == ["5x7", "webp", "opaque", "auto", 0, 7]
 
 
-def test_streamed_completions_and_their_usages_are_those_of_a_plain_response(client: httpx.Client) -> None:
+def test_the_usages_of_streamed_completions_are_those_of_a_plain_response(client: httpx.Client) -> None:
     events, answer = post_for_events(client, EDITS, **EDIT), post(client, EDITS, **EDIT)
-    np.testing.assert_array_equal(images(events), painted(answer))
     usages, whole = [event["usage"] for event in named(events, "completed")], answer["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):
         assert sum(usage[part] for usage in usages) == whole[part]
@@ -97,3 +101,80 @@ def test_an_image_media_type_cannot_be_streamed_and_any_other_can(client: httpx.
         assert response.headers["content-type"].startswith("text/event-stream")
     broken = client.post(EDITS, json={"image": text(b"seven"), "keep_rows": 3, "stream": True})
     assert_refused(broken, 400, "image", "invalid_image")
+
+
+IMAGE = bytes(range(35))
+
+
+def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:
+    def numbers(*painted: int) -> list[int]:
+        """Those that are due when so many bytes have been painted; after the first time, the reader is late."""
+        task = PaintTask(GenerateRequest(0, 1, seed=0), GREY)
+        partials = PartialImages(task, 3)
+        for upto in painted:
+            first = int(task.painted[0])
+            task.receive(Pixels(0, [(0, first, IMAGE[first:upto])]))
+            if upto == painted[0]:
+                partials.merge()
+        return [number for number, _, _ in partials.due(0)]
+
+    assert numbers(20) == [1]
+    assert numbers(20, 30) == [1, 2]
+    assert numbers(35) == []
+
+
+MESSAGE: Message = {"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True}
+
+
+class Connection:
+    """Records what was sent; a message is sent once `open` is set."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+        self.open = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        await self.open.wait()
+        self.sent.append(message)
+
+
+def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ping falls due while a message waits to be read; it is not sent after the message. No time passes here."""
+    now, sleep = 0.0, asyncio.sleep
+
+    async def advance_clock(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        await sleep(0)
+
+    async def sent() -> list[Message]:
+        connection = Connection()
+        async with send_with_pings(connection.send, 1.0) as send:
+            sending = asyncio.create_task(send(MESSAGE))
+            while now < 1.0:
+                await sleep(0)
+            connection.open.set()
+            await sending
+            found = connection.sent.copy()
+        assert len(asyncio.all_tasks()) == 1  # no task is left to ping
+        return found
+
+    monkeypatch.setattr(sse, "monotonic", lambda: now)
+    monkeypatch.setattr(asyncio, "sleep", advance_clock)
+    assert asyncio.run(sent()) == [MESSAGE]
+
+
+IMAGES = 1000
+URL = "/v1/images/generations"
+Served = tuple[str, EngineClient]
+
+
+def test_a_slow_reader_delays_no_other_client_and_misses_no_image(in_process_server: Served) -> None:
+    url, _ = in_process_server
+    with slow_stream(url, n=IMAGES, seed=7) as response, httpx.Client(base_url=url, timeout=PATIENCE) as client:
+        posted = painted(client.post(URL, json={"n": IMAGES, "seed": 7}).json())
+        events = read(response.iter_lines())
+    np.testing.assert_array_equal(images(events), posted)
+    # and no partial images of finished images
+    parts = Counter(event["index"] for event in named(events, "partial_image"))
+    assert not any(parts[index] for index in range(IMAGES - 300, IMAGES))

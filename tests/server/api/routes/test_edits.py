@@ -3,8 +3,6 @@
 import httpx
 import numpy as np
 
-from scanline.model.network.transformer import Transformer
-from scanline.model.tasks.offline import paint
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.json_requests import CLEAN, EDITS, GENERATIONS, HOLE, IMAGE, MASKED, NOISY, post
 
@@ -21,13 +19,6 @@ def edit(client: httpx.Client, **fields: object) -> dict:
 def alpha(image: np.ndarray, mask: np.ndarray) -> str:
     """A file of the image with the mask as its alpha channel, in base64."""
     return text(encode(np.dstack((image, mask))))
-
-
-def test_completions_equal_those_painted_offline(client: httpx.Client, grey: Transformer) -> None:
-    answer = edit(client, **MASKED, n=3, temperature=0.9)
-    known, mask = IMAGE.reshape(-1), HOLE.reshape(-1) == 255
-    expected = paint(grey, 3, seed=4, temperature=0.9, known=known, mask=mask, particles=16).images
-    np.testing.assert_array_equal(painted(answer), expected.reshape(3, 7, 5))
 
 
 def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client: httpx.Client) -> None:

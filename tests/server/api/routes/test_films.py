@@ -40,8 +40,8 @@ def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked
     film = client.post(EDITS, data=data, files=files, headers={"accept": "image/webp"})
     (first, last), _ = film_frames(film.content)
     known = np.vstack((IMAGE[:3], np.full((4, 5), UNPAINTED, np.uint8)))
-    for frame, law in ((first, known), (last, whole)):
-        np.testing.assert_array_equal(frame[..., 0], law.repeat(2, axis=0).repeat(2, axis=1))
+    for frame, expected in ((first, known), (last, whole)):
+        np.testing.assert_array_equal(frame[..., 0], expected.repeat(2, axis=0).repeat(2, axis=1))
 
 
 def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(client: httpx.Client) -> None:

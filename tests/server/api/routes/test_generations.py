@@ -33,16 +33,6 @@ def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> Non
     assert painted(generate(client)).shape == (1, 7, 5)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.4])
-def test_images_are_those_of_painting_without_a_server(
-    client: httpx.Client, grey: Transformer, temperature: float
-) -> None:
-    alone = paint(grey, 5, seed=2**63 - 1, temperature=temperature)
-    answer = generate(client, n=5, seed=2**63 - 1, temperature=temperature)
-    np.testing.assert_array_equal(painted(answer), alone.images.reshape(5, 7, 5))
-    assert [one["bits_per_dim"] for one in answer["data"]] == alone.bits_per_dim.tolist()
-
-
 def test_colour_images_are_those_of_painting_without_a_server_and_usage_counts_bytes(
     colour_client: httpx.Client, colour: Transformer
 ) -> None:

@@ -1,8 +1,25 @@
-"""Routes about the server itself: its models, its health, its documentation."""
+"""Routes about models: their cards, and several of them in one server."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx
+import numpy as np
+import pytest
 
 from scanline.model.network.transformer import Transformer
+from scanline.model.tasks.offline import paint
+from scanline.server.models.registry import served_models
+from scanline.server.settings import Settings
+from tests.support.pictures import painted
+from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS, MASKED, post
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server, serve
+from tests.support.server.sse_reader import images, post_for_events
+from tests.support.server.websocket_client import connected
 
 
 def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transformer) -> None:
@@ -40,3 +57,98 @@ def test_the_list_has_every_model(client: httpx.Client) -> None:
     response = client.get("/v1/models/white/../grey2")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "model_not_found"
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path, colour_directory: Path) -> Iterator[Server]:
+    """Two models that load and one that does not; two threads each, where other servers have one."""
+    broken = shutil.copytree(grey_directory, tmp_path_factory.mktemp("models") / "broken")
+    (broken / "model.safetensors").write_bytes(b"no weights")
+    others = ("--model", str(colour_directory), "--model", str(broken))
+    with serve(grey_directory, *others, "--slots", "8", "--threads", "2") as server:
+        yield server
+
+
+@pytest.fixture
+def of_several(several: Server) -> Iterator[httpx.Client]:
+    with several.client() as of_several:
+        yield of_several
+
+
+def assert_failed(status: int, error: dict[str, Any]) -> None:
+    __tracebackhide__ = True
+    found = (status, error["type"], error["param"], error["code"])
+    assert found == (503, "server_error", "model", "model_failed")
+    assert error["message"].startswith("The model broken cannot be served: broken/model.safetensors is not a readable")
+    assert ONE_SENTENCE.fullmatch(error["message"])
+
+
+def test_each_model_paints_its_own_bytes(
+    several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer
+) -> None:
+    with connected(several.url) as websocket:
+        for name in ("grey", "colour"):
+            websocket.send(type="generate", id=name, model=name, n=3, seed=7)
+        jobs = websocket.receive_until_finished(2)
+    for name, model in (("grey", grey), ("colour", colour)):
+        expected = paint(model, 3, seed=7).images
+        answer = post(of_several, GENERATIONS, model=name, n=3, seed=7)
+        assert answer["model"] == name
+        streamed = images(post_for_events(of_several, GENERATIONS, model=name, n=3, seed=7))
+        for found in (painted(answer), streamed, jobs[name].images()):
+            np.testing.assert_array_equal(found.reshape(3, -1), expected)
+        picture = {"model": name, "image": answer["data"][0]["b64_json"]}
+        (image,) = painted(post(of_several, EDITS, **picture, keep_rows=2))
+        np.testing.assert_array_equal(image[:2], painted(answer)[0, :2])
+        scored = post(of_several, LIKELIHOODS, **picture)
+        assert (scored["model"], scored["data"][0]["bits_per_dim"] > 0) == (name, True)
+
+
+def test_all_models_are_exposed_with_their_state_a_failed_one_with_its_error_without_its_path(
+    of_several: httpx.Client,
+) -> None:
+    states = {"grey": "ready", "colour": "ready", "broken": "failed"}
+    cards = of_several.get("/v1/models").json()["data"]
+    assert {card["id"]: card["state"] for card in cards} == states
+    assert cards[2]["failure"].startswith("broken/model.safetensors is not a readable safetensors file")
+    assert post(of_several, GENERATIONS)["model"] == "grey"  # the first is the default
+    response = of_several.get("/readyz")
+    assert (response.status_code, response.json()["models"]) == (200, states)
+    metrics = Metrics(of_several)
+    assert [metrics.of("engine_up", model_name=name) for name in states] == [1, 1, 0]
+
+
+def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, of_several: httpx.Client) -> None:
+    for path, more in ((GENERATIONS, {"stream": True}), (EDITS, MASKED), (LIKELIHOODS, MASKED)):
+        response = of_several.post(path, json={"model": "broken", **more})
+        assert_failed(response.status_code, response.json()["error"])
+        assert "retry-after" not in response.headers
+        assert response.headers["x-should-retry"] == "false"
+    with connected(several.url) as websocket:
+        assert_failed(503, websocket.paint(type="generate", model="broken").messages[-1]["error"])
+        assert websocket.paint(type="generate", model="grey").order[-1] == "done"
+
+
+@pytest.mark.parametrize(
+    ("cores", "models", "given", "expected"),
+    [
+        (8, 1, {}, [(1, None)]),
+        (8, 3, {}, [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]),
+        (2, 3, {}, [(1 / 3, 1)] * 3),
+        (8, 2, {"threads": 5}, [(1 / 2, 5)] * 2),
+    ],
+    ids=["a single model", "several models", "more models than cores", "threads of each"],
+)
+def test_models_share_the_free_memory_and_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    grey_directory: Path,
+    cores: int,
+    models: int,
+    given: Any,
+    expected: Any,
+) -> None:
+    monkeypatch.setattr("scanline.server.models.registry.cores", lambda: cores)
+    copies = tuple(str(shutil.copytree(grey_directory, tmp_path / f"copy{index}")) for index in range(models))
+    options = [model.engine.options for model in served_models(Settings(models=copies, **given)).all.values()]
+    assert [(one.share, one.threads) for one in options] == expected

@@ -72,7 +72,6 @@ def test_the_state_is_constant_and_the_cache_grows(client: httpx.Client) -> None
     early, late = (client.post(URL, json=body(first=first, steps=1)).json()["attention"] for first in (0, 35))
     assert early["state_bytes"] == late["state_bytes"]
     assert late["cache_bytes"] == 36 * early["cache_bytes"]
-    assert min(early["linear_seconds"], late["softmax_seconds"]) > 0
 
 
 @pytest.mark.parametrize("fields", WRONG.values(), ids=WRONG)

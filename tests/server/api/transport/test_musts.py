@@ -3,7 +3,7 @@
 import pytest
 
 from scanline.server.api.errors import ApiError
-from tests.server.api.payload.test_form_parser import part, read
+from tests.server.api.payload.test_json_object import part, read
 from tests.support.server.running_server import Server
 from tests.support.server.sockets import open_connection, parse_response, read_until_closed
 

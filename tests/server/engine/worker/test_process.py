@@ -1,10 +1,13 @@
-"""The engine process, with its client in this process."""
+"""The process of an engine: what it imports before it is forked, and its commands."""
 
 import asyncio
 import gc
+import importlib
 import multiprocessing
+import sys
 import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -78,3 +81,18 @@ def test_slots_are_no_more_than_make_painting_faster(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (80 * 10**9, 80 * 10**9))
     assert auto_slots(10**6, "cuda") == 4096
     assert auto_slots(10**6, "cuda", bfloat16_state=True) == 8192
+
+
+def import_anew() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "scanline"]:
+        del sys.modules[name]
+    asked = mock.Mock(side_effect=AssertionError("an import asks for a GPU"))
+    with mock.patch.multiple(torch.cuda, is_available=asked, device_count=asked, init=asked, _lazy_init=asked):
+        importlib.import_module("scanline.server.engine.worker.preloaded")
+
+
+def test_no_import_asks_for_a_gpu() -> None:
+    process = multiprocessing.get_context("fork").Process(target=import_anew)
+    process.start()
+    process.join()
+    assert process.exitcode == 0

@@ -51,6 +51,8 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     expect(visitor.see("#how-place")).to_contain_text("Step 36 of 36")
     expect(visitor.see("#say-weights")).to_contain_text("all alike would have 2.78 %.")
     assert (visitor.pixels("#heat-weights")[..., 3] > 0).all()
+    expect(visitor.see("#say-cost")).to_contain_text("of all 36 steps:")
+    expect(visitor.see("#say-measured")).to_contain_text("and step 16,384 took")
     visitor.page.keyboard.press("Home")
     expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
     assert np.array_equal(visitor.pixels("#heat-s"), after)
@@ -61,7 +63,7 @@ def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(vi
     visitor.see("#layer").select_option(label="2")
     expect(visitor.see("#heat-s")).not_to_have_attribute("aria-label", state or "")
     expect_step(visitor, place)
-    quoted = visitor.see(".law pre").all()
+    quoted = visitor.see(".equation pre").all()
     assert len(quoted) >= 8
     for block in quoted:
         file = (block.get_attribute("aria-label") or "").removeprefix("Lines of ")

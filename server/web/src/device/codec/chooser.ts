@@ -4,7 +4,7 @@
 import type { OnnxConfig } from "../onnx_config";
 import type { ByteChooser } from "../painter";
 import { Decoder, encode, TOTAL, type Interval } from "./coder";
-import { goThrough, histogramStarts, intervalOf, valueAt, type Starts } from "./law";
+import { goThrough, histogramStarts, intervalOf, valueAt, type Starts } from "./quantised_cdf";
 
 export class CodeChooser implements ByteChooser {
   private readonly intervals: Interval[] = []; // of the bytes so far

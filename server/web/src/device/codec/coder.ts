@@ -6,7 +6,7 @@ export type Interval = readonly [start: number, width: number];
 
 export const TOTAL = 2 ** 24;
 const WHOLE = 2 ** 48; // the range of an encoder that has encoded nothing
-const LEAST = 2 ** 40; // of a range; below it, a byte is moved
+const MIN_RANGE = 2 ** 40; // of a range; below it, a byte is moved
 
 export class Decoder {
   private at = 0; // bytes that are read
@@ -35,7 +35,7 @@ export class Decoder {
   }
 
   private fill(): void {
-    while (this.range < LEAST) {
+    while (this.range < MIN_RANGE) {
       this.value = this.value * 256 + (this.code[this.at++] ?? 0);
       this.range *= 256;
     }
@@ -54,9 +54,9 @@ export function encode(intervals: Iterable<Interval>): Uint8Array {
       carry(code);
       low -= WHOLE;
     }
-    while (range < LEAST) {
-      code.push(Math.floor(low / LEAST));
-      low = (low % LEAST) * 256;
+    while (range < MIN_RANGE) {
+      code.push(Math.floor(low / MIN_RANGE));
+      low = (low % MIN_RANGE) * 256;
       range *= 256;
     }
   }

@@ -1,10 +1,23 @@
-// Draws from uniform numbers: one of several weights, and a byte of a discretised logistic; the logarithm of a
-// byte's probability under it (kernels/pixel_logistics/reference.py).
+// What a distribution does; draws from uniform numbers: one of several weights, and a byte of a discretised logistic; the
+// logarithm of a byte's probability under it (kernels/pixel_logistics/reference.py).
 
 import { exponential, logarithm, logOneMinusExponential, logSigmoid } from "./elementary";
 
 /** Two uniforms in (0, 1), exact in float32, for each byte. */
 export type Draw = readonly [number, number];
+
+export interface Distribution {
+  /** Samples the bytes of a step from its parameters, with the draws of each byte; a byte that is known keeps its value.
+   * The temperature, a float32 number above 0, divides logits and multiplies scales. */
+  sample(
+    parameters: Float32Array,
+    draws: readonly Draw[],
+    temperature: number,
+    known: readonly (number | undefined)[],
+  ): number[];
+  /** Returns the cost of a step's bytes in bits, at temperature 1. */
+  bits(parameters: Float32Array, bytes: readonly number[]): number;
+}
 
 export const LOG_SCALE_FLOOR = -7;
 const f = Math.fround;

@@ -3,8 +3,7 @@
 // and K x C (C - 1) / 2 coefficients.
 
 import type { OnnxConfig } from "../onnx_config";
-import type { Distribution } from "./distribution";
-import { logBin, logisticByte, LOG_SCALE_FLOOR, logSum, pick, valueOf } from "./draw";
+import { logBin, logisticByte, LOG_SCALE_FLOOR, logSum, pick, valueOf, type Distribution } from "./draw";
 import { exponential } from "./elementary";
 
 const f = Math.fround;

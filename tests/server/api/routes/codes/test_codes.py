@@ -1,30 +1,195 @@
-"""POST /v1/images/codes: files of codes of given pictures, as long as what the model says of them."""
+"""POST /v1/images/codes, and /v1/images/decodings: the images of codes, byte for byte."""
 
 import base64
+import io
+from dataclasses import replace
 
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.formats.code_file import MEDIA_TYPE, read
+from scanline.model.formats.code_file import MEDIA_TYPE, CodeFile, Codes, read
 from scanline.model.inference import Model
-from tests.support.pictures import encode, noise, text
-from tests.support.server.error_answers import assert_refused
+from tests.support.pictures import decode, encode, noise, painted, text
+from tests.support.server.error_answers import assert_error, assert_refused
 from tests.support.server.json_requests import LIKELIHOODS, post
+from tests.support.server.running_server import Server
+from tests.support.server.sse_reader import images, named, post_for_events
 
-URL = "/v1/images/codes"
-IMAGES = noise(5, 7, 5)
+DECODINGS, CODES = "/v1/images/decodings", "/v1/images/codes"
+IMAGES = noise(7, 7, 5)
+
+
+def file_of(client: httpx.Client, pictures: np.ndarray, **fields: object) -> bytes:
+    """A file of all the pictures."""
+    sent = {"image": [text(encode(image)) for image in pictures], "output_format": "file", **fields}
+    return client.post(CODES, json=sent).content
+
+
+@pytest.fixture(scope="module")
+def file(server: Server) -> bytes:
+    """IMAGES, three to a code."""
+    with server.client() as client:
+        return file_of(client, IMAGES, images_a_code=3)
+
+
+def changed(file: bytes, **fields: object) -> bytes:
+    return replace(read(file), **fields).to_bytes()
+
+
+def flipped(file: bytes, place: int = 0) -> bytes:
+    """The file with another bit in the first byte of one of its codes."""
+    read_: CodeFile = read(file)
+    codes = list(read_.codes.codes)
+    codes[place] = bytes([codes[place][0] ^ 1]) + codes[place][1:]
+    return changed(file, codes=Codes(tuple(codes), read_.codes.length, read_.codes.labelled))
+
+
+def test_codes_of_single_pictures_give_the_pictures_back(client: httpx.Client) -> None:
+    pictures = [text(encode(image)) for image in IMAGES]
+    codes = [one["code"] for one in client.post(CODES, json={"image": pictures}).json()["data"]]
+    answer = client.post(DECODINGS, json={"code": codes}).json()
+    np.testing.assert_array_equal(painted(answer), IMAGES)
+    assert [one["index"] for one in answer["data"]] == list(range(7))
+    assert not {"seed", "temperature", "guidance"} & set(answer)
+    assert answer["usage"]["output_tokens"] == IMAGES.size
+
+
+def test_a_file_as_the_body_in_a_form_and_in_json(client: httpx.Client, file: bytes) -> None:
+    accept = {"accept": "application/x-npy"}
+    body = client.post(DECODINGS, content=file, headers={"content-type": MEDIA_TYPE, **accept})
+    form = client.post(DECODINGS, files={"code": ("a.scan", file)}, headers=accept)
+    for response in (body, form):
+        np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), IMAGES)
+        assert "x-scanline-seed" not in response.headers
+    np.testing.assert_array_equal(painted(post(client, DECODINGS, code=text(file))), IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"), [("5", [5]), ("1-2,0,8-9", [1, 2, 0, 8, 9]), ([13, "2-3"], [13, 2, 3]), (4, [4])]
+)
+def test_some_images_of_several_files(client: httpx.Client, file: bytes, wanted: object, numbers: list[int]) -> None:
+    single = file_of(client, IMAGES[::-1], images_a_code=1)
+    answer = post(client, DECODINGS, code=[text(file), text(single)], images=wanted)
+    assert [one["index"] for one in answer["data"]] == numbers
+    np.testing.assert_array_equal(painted(answer), np.concatenate([IMAGES, IMAGES[::-1]])[numbers])
+
+
+def test_codes_with_labels_and_without(shapes_client: httpx.Client) -> None:
+    sent = {"image": [text(encode(image)) for image in IMAGES], "class": "star"}
+    data = shapes_client.post(CODES, json=sent).json()["data"]
+    assert {one["class"] for one in data} == {None, "star"}
+    answer = shapes_client.post(DECODINGS, json={"code": [one["code"] for one in data]}).json()
+    np.testing.assert_array_equal(painted(answer), IMAGES)
+    assert [one["class"] for one in answer["data"]] == [one["class"] for one in data]
+    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx([one["bits_per_dim"] for one in data], 0.1)
+
+
+def test_a_sheet_and_a_film(client: httpx.Client, file: bytes) -> None:
+    body = {"code": text(file), "images": "0-3"}
+    sheet = client.post(DECODINGS, json=body, headers={"accept": "image/png"})
+    np.testing.assert_array_equal(decode(sheet.content), np.block([[*IMAGES[:2]], [*IMAGES[2:4]]]))
+    film = client.post(DECODINGS, json={**body, "frames": 3}, headers={"accept": "image/webp"})
+    assert (film.status_code, film.headers["content-type"]) == (200, "image/webp")
+
+
+def test_a_stream_with_partial_images(client: httpx.Client, file: bytes) -> None:
+    events = post_for_events(client, DECODINGS, code=text(file), images="4,1", partial_images=2)
+    np.testing.assert_array_equal(images(events), IMAGES[[1, 4]])
+    assert {event["type"] for event in events} == {"image_decoding.partial_image", "image_decoding.completed"}
+    assert [event["index"] for event in named(events, "completed")] == [1, 4]
+    assert all("seed" not in event and "guidance" not in event for event in events)
+
+
+def test_another_bit_is_an_error_and_is_seen_on_demand(client: httpx.Client, file: bytes) -> None:
+    response = client.post(DECODINGS, json={"code": text(flipped(file, 1))})
+    assert_refused(response, 400, "code", "checksum_differs")
+    assert "images 3 to 5" in response.json()["error"]["message"]
+    answer = client.post(DECODINGS, json={"code": text(flipped(file, 1)), "unchecked": True}).json()
+    np.testing.assert_array_equal((painted(answer) == IMAGES).all((1, 2)), [1, 1, 1, 0, 0, 0, 1])
+    assert client.post(DECODINGS, json={"code": text(flipped(file, 1)), "images": "0-2,6"}).status_code == 200
+
+
+def test_a_stream_ends_with_the_error_where_its_code_does(client: httpx.Client, file: bytes) -> None:
+    *events, error = post_for_events(client, DECODINGS, code=text(flipped(file, 1)))
+    assert_error(error, "code", "checksum_differs")
+    assert 5 not in {event["index"] for event in events}
+
+
+WRONG = {  # label: how a file is changed, what of it is sent, the code
+    "nothing": (lambda file: b"", "invalid_code"),
+    "a picture": (lambda file: encode(IMAGES[0]), "invalid_code"),
+    "cut short": (lambda file: file[:-5], "invalid_code"),
+    "another bit": (lambda file: file[:-5] + bytes([file[-5] ^ 1]) + file[-4:], "invalid_code"),
+    "a later version": (lambda file: file[:7] + b"\x63" + file[8:], "unknown_version"),
+    "another model's": (lambda file: changed(file, coding="0" * 32, precision="int8"), "other_model"),
+    "pixels of another shape": (lambda file: changed(file, height=5, width=7), "invalid_code"),
+    "labels of a model without classes": (
+        lambda file: changed(file, labels=11, codes=replace(read(file).codes, labelled=True)),
+        "invalid_code",
+    ),
+}
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_a_wrong_code_is_refused_also_of_several(client: httpx.Client, file: bytes, label: str) -> None:
+    change, code = WRONG[label]
+    response = client.post(DECODINGS, json={"code": text(change(file))})
+    assert_refused(response, 400, "code", code)
+    assert code != "other_model" or "at precision int8; grey at " in response.json()["error"]["message"]
+    response = client.post(DECODINGS, json={"code": [text(file), text(change(file))]})
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "code")
+
+
+DECODING_FIELDS = {  # label: fields, the parameter that is named, the code
+    "no code": ({"code": []}, "code", "invalid_value"),
+    "a code that is a number": ({"code": 7}, "code", "invalid_value"),
+    "a code that is not base64": ({"code": "seven!"}, "code", "invalid_base64"),
+    "too many codes": ({"code": [""] * 2001}, "code", "invalid_value"),
+    "an image that is not there": ({"images": "3,7"}, "images", "invalid_value"),
+    "a range backwards": ({"images": "3-2"}, "images", "invalid_value"),
+    "words": ({"images": "all"}, "images", "invalid_value"),
+    "an image twice": ({"images": [1, "0-2"]}, "images", "invalid_value"),
+    "many numbers": ({"images": "1," * 2000}, "images", "invalid_value"),
+    "a seed": ({"seed": 4}, "seed", "unknown_parameter"),
+    "partial images without a stream": ({"partial_images": 2}, "partial_images", "invalid_value"),
+}
+
+
+@pytest.mark.parametrize("label", DECODING_FIELDS)
+def test_a_wrong_field_is_refused(client: httpx.Client, file: bytes, label: str) -> None:
+    fields, param, code = DECODING_FIELDS[label]
+    assert_refused(client.post(DECODINGS, json={"code": text(file), **fields}), 400, param, code)
+
+
+def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) -> None:
+    bomb = changed(file, count=5000, codes=Codes((b"\1" * 300,), 5000), checksums=(0,))  # of a few bytes more
+    assert_refused(client.post(DECODINGS, json={"code": text(bomb)}), 400, "code", "invalid_value")
+    response = client.post(DECODINGS, json={"code": text(bomb), "images": "4999"})
+    assert_refused(response, 400, "images", "invalid_value")
+    assert "5000 images" in response.json()["error"]["message"]
+
+
+def test_a_code_of_a_colour_model_is_no_code_here(client: httpx.Client, colour_client: httpx.Client) -> None:
+    file = file_of(colour_client, noise(1, 3, 4, 3))
+    answer = colour_client.post(DECODINGS, content=file, headers={"content-type": MEDIA_TYPE}).json()
+    np.testing.assert_array_equal(painted(answer), noise(1, 3, 4, 3))
+    response = client.post(DECODINGS, content=file, headers={"content-type": MEDIA_TYPE})
+    assert_refused(response, 400, "code", "other_model")
+
+
+PICTURES = noise(5, 7, 5)
 
 
 def coded(client: httpx.Client, images: np.ndarray, **fields: object) -> dict:
-    return post(client, URL, image=[text(encode(image)) for image in images], **fields)
+    return post(client, CODES, image=[text(encode(image)) for image in images], **fields)
 
 
 def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(client: httpx.Client) -> None:
-    answer = coded(client, IMAGES)
+    answer = coded(client, PICTURES)
     card = client.get("/v1/models/grey").json()
     assert (answer["model"], answer["coding"], answer["precision"]) == ("grey", card["coding"], card["precision"])
-    likelihoods = post(client, LIKELIHOODS, image=[text(encode(image)) for image in IMAGES])["data"]
+    likelihoods = post(client, LIKELIHOODS, image=[text(encode(image)) for image in PICTURES])["data"]
     for index, (one, likelihood) in enumerate(zip(answer["data"], likelihoods, strict=True)):
         data = base64.b64decode(one["code"])
         file = read(data)
@@ -35,15 +200,15 @@ def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(clien
 
 
 def test_a_file_of_all_pictures_by_field_or_by_accept(client: httpx.Client) -> None:
-    files = [("image", ("a.png", encode(image))) for image in IMAGES]
-    whole = client.post(URL, files=files, data={"output_format": "file", "images_a_code": "2"})
+    files = [("image", ("a.png", encode(image))) for image in PICTURES]
+    whole = client.post(CODES, files=files, data={"output_format": "file", "images_a_code": "2"})
     assert whole.headers["content-type"] == MEDIA_TYPE
     assert whole.headers["content-disposition"] == 'attachment; filename="images.scan"'
     file = read(whole.content)
     assert (file.count, file.codes.length, len(file.codes.codes)) == (5, 2, 3)
-    accepted = client.post(URL, files=files, headers={"accept": MEDIA_TYPE})
+    accepted = client.post(CODES, files=files, headers={"accept": MEDIA_TYPE})
     assert len(read(accepted.content).codes.codes) == 1
-    assert len(accepted.content) < len(whole.content) < sum(one["bytes"] for one in coded(client, IMAGES)["data"])
+    assert len(accepted.content) < len(whole.content) < sum(one["bytes"] for one in coded(client, PICTURES)["data"])
 
 
 def test_a_class_is_used_where_it_makes_a_code_shorter(shapes_client: httpx.Client, shapes_model: Model) -> None:
@@ -56,7 +221,7 @@ def test_a_class_is_used_where_it_makes_a_code_shorter(shapes_client: httpx.Clie
         assert (after["bits"] == before["bits"]) == (after["class"] is None)
 
 
-WRONG = {  # label: fields, the parameter that is named, the code
+WRONG_FIELDS = {  # label: fields, the parameter that is named, the code
     "no image": ({"image": []}, "image", "invalid_value"),
     "a class of a model without any": ({"class": "star"}, "class", "invalid_value"),
     "another form": ({"output_format": "png"}, "output_format", "invalid_value"),
@@ -66,7 +231,7 @@ WRONG = {  # label: fields, the parameter that is named, the code
 }
 
 
-@pytest.mark.parametrize("label", WRONG)
+@pytest.mark.parametrize("label", WRONG_FIELDS)
 def test_wrong_fields_are_refused(client: httpx.Client, label: str) -> None:
-    fields, param, code = WRONG[label]
-    assert_refused(client.post(URL, json={"image": text(encode(IMAGES[0])), **fields}), 400, param, code)
+    fields, param, code = WRONG_FIELDS[label]
+    assert_refused(client.post(CODES, json={"image": text(encode(PICTURES[0])), **fields}), 400, param, code)

@@ -25,14 +25,15 @@ def test_each_image_is_read_under_every_class_and_mirrored_too(
     shapes_client: httpx.Client, shapes_model: Model
 ) -> None:
     images = np.concatenate([shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES])
-    law = shapes_model.classify(images)
-    assert (law.bits != law.compared_bits).all()
+    expected = shapes_model.classify(images)
+    assert (expected.bits != expected.compared_bits).all()
     data = classified(shapes_client, images)
     assert [one["index"] for one in data] == list(range(9))
-    assert [one["class"] for one in data] == list(law.best)
+    assert [one["class"] for one in data] == list(expected.best)
     assert [list(one["posterior"]) for one in data] == [list(one["bits_per_dim"]) for one in data] == [NAMES] * 9
-    np.testing.assert_allclose([list(one["posterior"].values()) for one in data], law.posterior, rtol=1e-3, atol=1e-9)
-    np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], law.bits / 35, rtol=1e-6)
+    posterior = [list(one["posterior"].values()) for one in data]
+    np.testing.assert_allclose(posterior, expected.posterior, rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], expected.bits / 35, rtol=1e-6)
     files = [("image[]", ("a.png", encode(image))) for image in images]
     assert shapes_client.post(CLASSIFICATIONS, files=files).json()["data"] == data
 
@@ -45,10 +46,10 @@ def test_noise_is_removed_and_each_image_is_compared_with_the_test_images(
     assert before[0] == after[0]
     assert after[1]["bits_per_dim"] == after[0]["bits_per_dim"] != before[1]["bits_per_dim"]
     assert classified(shapes_client, NOISY[None])[0] == after[1] | {"index": 0}
-    law = shapes_model.classify(NOISY, clean="off")
-    assert before[1]["tail_probability"] == pytest.approx(law.tail_probabilities[0])
-    assert before[1]["typical"] is bool(law.typical[0]) is False
-    mixture = mixture_bits(law.bits)[0] / 35
+    expected = shapes_model.classify(NOISY, clean="off")
+    assert before[1]["tail_probability"] == pytest.approx(expected.tail_probabilities[0])
+    assert before[1]["typical"] is bool(expected.typical[0]) is False
+    mixture = mixture_bits(expected.bits)[0] / 35
     assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture, rel=1e-6)
 
 

@@ -1,0 +1,302 @@
+"""What is asked of painting reaches the library over every face (JSON, forms, events, the websocket), and what cannot
+be had is refused by each with the same error."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from scanline.model.inference import Images, Model, load
+from scanline.model.sampling.messages import Ready
+from scanline.server.api.errors import from_exception
+from scanline.server.api.payload.partial_images import UNPAINTED
+from scanline.server.engine.job import EngineFailedError
+from scanline.server.models.registry import served_models
+from scanline.server.process.app import build
+from scanline.server.settings import Settings
+from tests.support import shapes
+from tests.support.pictures import encode, painted, text
+from tests.support.server.error_answers import assert_error, assert_refused
+from tests.support.server.json_requests import (
+    CLASSIFICATIONS,
+    CLEAN,
+    EDITS,
+    FILES,
+    GENERATIONS,
+    HOLE,
+    IMAGE,
+    LIKELIHOODS,
+    MASKED,
+    NOISY,
+    post,
+)
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server, serve
+from tests.support.server.shared_servers import NO_DELAY, arguments
+from tests.support.server.sse_reader import images, named, post_for_events
+from tests.support.server.websocket_client import connected
+from tests.support.shapes import MAX_IMAGES, ROOM, SLOTS
+from tests.support.waiting import wait_for
+
+FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
+STAR = {"class": "star", "seed": 7, "temperature": 0.8}
+PICTURE = {"image": MASKED["image"], "keep_rows": 3}
+GUIDED_SLOTS, GUIDED_WAITING, GUIDED_IMAGES = 7, 13, 24  # an odd number of slots: one stays free among guided images
+GUIDED_ROOM = GUIDED_SLOTS + GUIDED_WAITING
+DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 4}
+
+ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # label: fields, and the library's own
+    "temperature": ({"temperature": 0.9}, {"temperature": 0.9}),
+    "a class": ({"class": "Star"}, {"class_name": "star"}),
+    "a prompt": ({"prompt": "One hand-drawn STAR, please."}, {"class_name": "star"}),
+    "a class beside an empty prompt": ({"prompt": "", "class": "box"}, {"class_name": "square"}),
+    "nothing": ({"class": None, "prompt": None}, {}),
+}
+OF_GENERATIONS = ASKED | {"any class": ({"class": "any"}, {"class_name": "any"})}
+OF_EDITS = ASKED | {
+    "particles": ({"particles": 5}, {"particles": 5}),
+    "as many particles as slots": ({"particles": SLOTS}, {"particles": SLOTS}),
+}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED))
+    (directory / "generation_config.json").write_text(json.dumps(DEFAULTS))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def guided_model(directory: Path) -> Model:
+    return load(directory, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def guided_server(directory: Path) -> Iterator[Server]:
+    limits = {"slots": GUIDED_SLOTS, "max-waiting-images": GUIDED_WAITING, "client-share": 1}
+    limits |= {"max-images-per-request": GUIDED_IMAGES}
+    with serve(directory, *arguments({**limits, **NO_DELAY})) as server:
+        yield server
+
+
+@pytest.fixture
+def guided(guided_server: Server) -> Iterator[httpx.Client]:
+    with guided_server.client() as client:
+        yield client
+
+
+def facts(data: list[dict[str, Any]]) -> list[list[Any]]:
+    return [[one[name] for name in FACTS] for one in sorted(data, key=lambda one: one["index"])]
+
+
+def assert_painted(server: Server, client: httpx.Client, url: str, law: Images, **fields: Any) -> None:
+    """Every face answers with these images, and says the same of each."""
+    answer = post(client, url, **fields)
+    np.testing.assert_array_equal(painted(answer), law.array)
+    nothing = (None,) * len(law.array)
+    said = (law.classes or nothing, law.bits_per_dim, *((nothing,) * 2 if url == GENERATIONS else ()))
+    said += () if url == GENERATIONS else (law.evidence_bits, law.effective_particles)
+    for row, expected in zip(facts(answer["data"]), zip(*said, strict=True), strict=True):
+        assert row[0] == expected[0]
+        assert row[1:] == [value if value is None else pytest.approx(value, rel=1e-6) for value in expected[1:]]
+    events = post_for_events(client, url, **fields)
+    np.testing.assert_array_equal(images(events), law.array)
+    with connected(server.url) as websocket:
+        job = websocket.paint(type="complete" if url == EDITS else "generate", **fields)
+    np.testing.assert_array_equal(job.images(), law.array.reshape(len(law.array), -1))
+    for ended in (named(events, "completed"), [one for one in job.messages if one["type"] == "image"]):
+        assert facts(ended) == facts(answer["data"])
+    if url == EDITS:
+        rest = {name: str(value) for name, value in fields.items() if name not in FILES and value is not None}
+        form = client.post(EDITS, files={name: FILES[name] for name in FILES.keys() & fields.keys()}, data=rest)
+        assert form.json()["data"] == answer["data"]
+
+
+@pytest.mark.parametrize("label", OF_GENERATIONS)
+def test_generations_are_those_of_the_library_on_every_face(
+    shapes_server: Server, shapes_client: httpx.Client, shapes_model: Model, label: str
+) -> None:
+    fields, asked = OF_GENERATIONS[label]
+    law = shapes_model.sample(9, seed=2**63 - 1, **asked)
+    assert len({*law.classes}) == {"any": 3, None: 0}.get(asked.get("class_name"), 1)
+    assert_painted(shapes_server, shapes_client, GENERATIONS, law, n=9, seed=2**63 - 1, **fields)
+
+
+@pytest.mark.parametrize("known", [{"mask": HOLE == 255}, {"keep_rows": 3}], ids=["mask", "rows"])
+@pytest.mark.parametrize("label", OF_EDITS)
+def test_completions_are_those_of_the_library_on_every_face(
+    shapes_server: Server, shapes_client: httpx.Client, shapes_model: Model, label: str, known: dict[str, Any]
+) -> None:
+    fields, asked = OF_EDITS[label]
+    given = MASKED if "mask" in known else PICTURE
+    law = shapes_model.complete(IMAGE, n=3, seed=4, **known, **asked)
+    assert_painted(shapes_server, shapes_client, EDITS, law, n=3, seed=4, **given, **fields)
+
+
+def test_guided_images_are_those_of_the_library_on_every_face(
+    guided_server: Server, guided: httpx.Client, guided_model: Model
+) -> None:
+    asked = {"class_name": "star", "seed": 7, "temperature": 0.8, "n": 3}
+    law, fields = guided_model.sample(**asked, guidance=2.5), {**STAR, "guidance": 2.5, "n": 3}
+    assert (law.array != guided_model.sample(**asked, guidance=1).array).any()
+    assert_painted(guided_server, guided, GENERATIONS, law, **fields)
+    law = guided_model.complete(IMAGE, mask=HOLE == 255, **asked, guidance=2.5, particles=1)
+    for more in ({}, {"particles": 1}):
+        assert_painted(guided_server, guided, EDITS, law, **fields, **MASKED, **more)
+
+
+def test_likelihoods_are_of_the_class_and_a_card_has_all(shapes_client: httpx.Client, shapes_model: Model) -> None:
+    for name in (None, "circle", "star"):
+        (one,) = post(shapes_client, LIKELIHOODS, image=MASKED["image"], **{"class": name})["data"]
+        assert one["bits_per_dim"] == pytest.approx(shapes_model.score(IMAGE, class_name=name)[0], rel=1e-6)
+    assert shapes_client.get("/v1/models/shapes").json()["classes"] == ["circle", "square", "star"]
+
+
+def test_a_noisy_picture_is_classified_to_within_a_tolerance(guided: httpx.Client, guided_model: Model) -> None:
+    """Like guidance, it takes logits of all values."""
+    picture = {"image": text(encode(NOISY))}
+    (one,) = post(guided, CLASSIFICATIONS, **picture)["data"]
+    law, exact = (guided_model.classify(image).bits[0] / 35 for image in (NOISY, CLEAN))
+    assert list(one["bits_per_dim"].values()) == pytest.approx(law.tolist(), rel=1e-6)
+    assert (law < exact / 2).all()
+    (one,) = post(guided, LIKELIHOODS, **picture, clean="auto", **{"class": "circle"})["data"]
+    assert one["bits_per_dim"] == pytest.approx(exact[0], rel=1e-6)
+
+
+def test_a_request_that_says_nothing_gets_the_models_defaults_and_is_told_them(
+    guided_server: Server, guided: httpx.Client
+) -> None:
+    said = {name: value for name, value in DEFAULTS.items() if name != "particles"}
+    answers = [post(guided, GENERATIONS, n=3, seed=7, **fields) for fields in ({}, said)]
+    assert answers[0]["data"] == answers[1]["data"]
+    assert (answers[0]["guidance"], answers[0]["temperature"]) == (1.5, 0.9)
+    assert all(image["class"] for image in answers[0]["data"])
+    with connected(guided_server.url) as websocket:
+        job = websocket.paint(type="generate", n=3, seed=7)
+    np.testing.assert_array_equal(job.images(), painted(answers[0]).reshape(3, 35))
+    (none,) = post(guided, GENERATIONS, **{"class": "none"})["data"]
+    assert none["class"] is None
+    edit = post(guided, EDITS, **MASKED, **{"class": None})
+    assert (edit["guidance"], edit["data"][0]["class"]) == (1.0, None)
+    card = guided.get("/v1/models/guided").json()
+    assert (card["defaults"], card["max_guidance"]) == (DEFAULTS, 10)
+
+
+def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisional(shapes_client: httpx.Client) -> None:
+    found = []
+    for seed in range(20):  # how far an image is when its partial images are cut is a matter of time
+        events = post_for_events(shapes_client, EDITS, partial_images=3, seed=seed, particles=8, **MASKED)
+        partial = named(events, "partial_image")
+        assert [event["partial_image_index"] for event in partial] == [0, 1, 2]
+        pictures, whole = images(events, "partial_image"), images(events)[0]
+        for event, picture in zip(partial, pictures, strict=True):
+            np.testing.assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
+            differs = (picture != whole) & (picture != UNPAINTED)
+            found.append((event.get("provisional"), bool(differs.any())))
+        if (True, True) in found:
+            break
+    assert set(found) <= {(None, False), (True, False), (True, True)}
+    assert (True, True) in found
+
+
+INVALID = "invalid_value"
+WRONG: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {  # label: values, beside which, the parameter, the code
+    "class": (["cat", 1, "x" * 300], {}, "class", INVALID),
+    "class_": (["star"], {}, "class_", "unknown_parameter"),  # our own name of the field
+    "prompt": (["a cat"], {}, "prompt", "prompt_not_supported"),
+    "prompt of another class": (["a star"], {"class": "square"}, "class", INVALID),
+    "guidance": ([0.5, 11, "2"], STAR, "guidance", INVALID),
+    "guidance of no class": ([2], {"class": "none"}, "guidance", INVALID),
+    "particles": ([0, 65, "8", True, 1.5, [4], {}, 10**30], MASKED, "particles", INVALID),
+}
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_what_is_wrong_is_refused_on_every_face(guided_server: Server, guided: httpx.Client, label: str) -> None:
+    values, beside, param, code = WRONG[label]
+    with connected(guided_server.url) as websocket:
+        for value in values:
+            fields = {**beside, label.partition(" ")[0]: value}
+            for url, more in ((GENERATIONS, {}), (GENERATIONS, {"stream": True}), (EDITS, MASKED)):
+                if url == EDITS or param != "particles":
+                    response = guided.post(url, json={**more, **fields})
+                    assert_refused(response, 400, param, code)
+                    assert param != "particles" or f"{param} must be a whole number from 1 to 64, not " in response.text
+                    assert "cat" not in str(value) or "circle, square, star" in response.text
+            for kind, more in (("generate", {}), ("complete", MASKED)):
+                if kind == "complete" or param != "particles":
+                    job = websocket.paint(type=kind, id=kind, **{**more, **fields})
+                    assert_error({"error": job.messages[-1]["error"]}, param, code)
+        for number in (float("nan"), float("inf")) if param == "guidance" else ():  # httpx does not send it
+            job = websocket.paint(type="generate", id=1, **{**STAR, "guidance": number})
+            assert_error({"error": job.messages[-1]["error"]}, param, code)
+
+
+def test_what_a_form_a_route_or_a_model_cannot_have_is_refused(
+    guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client
+) -> None:
+    for name, wrong in (("guidance", "strong"), ("guidance", "nan"), ("guidance", "11"), ("particles", "many")):
+        response = guided.post(EDITS, files=FILES, data={"class": "star", name: wrong})
+        assert_refused(response, 400, name, INVALID)
+    assert_refused(
+        guided.post(EDITS, json={**STAR, **MASKED, "guidance": 2, "particles": 4}), 400, "particles", INVALID
+    )
+    response = shapes_client.post(EDITS, json={"image": MASKED["image"], "particles": 4})
+    assert_refused(response, 400, "mask", "missing_parameter")
+    assert_refused(shapes_client.post(GENERATIONS, json={"particles": 4}), 400, "particles", "unknown_parameter")
+    for url in (EDITS, LIKELIHOODS):
+        assert_refused(shapes_client.post(url, json={**PICTURE, "class": "any"}), 400, "class", INVALID)
+        assert_refused(client.post(url, json={**PICTURE, "class": "star"}), 400, "class", INVALID)
+    assert_refused(client.post(GENERATIONS, json={"class": "star"}), 400, "class", INVALID)
+
+
+def test_an_engine_of_too_few_slots_is_an_error_of_the_field(
+    shapes_server: Server, shapes_client: httpx.Client, directory: Path
+) -> None:
+    expected = f"This server has {SLOTS} slots, and an image of 64 particles needs one for each."
+    response = shapes_client.post(EDITS, json={**MASKED, "particles": 64, "stream": True})
+    assert_refused(response, 400, "particles", INVALID)
+    assert response.json()["error"]["message"] == expected
+    with connected(shapes_server.url) as websocket:
+        job = websocket.paint(type="complete", id=1, particles=64, **MASKED)
+        assert job.messages[-1]["error"]["message"] == expected
+    models = served_models(settings := Settings(models=(str(directory),)))
+    models.default.engine.ready = Ready(parameters=1, slots=1, device="cpu", state_bytes=1, backend="none")
+    answer = TestClient(build(settings, models)).post(GENERATIONS, json={**STAR, "guidance": 2})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["code"]) == (400, "guidance", "guidance_not_supported")
+    for code, param in (("too_many_particles", "particles"), ("guidance_not_supported", "guidance")):
+        error = from_exception(EngineFailedError("This server has fewer slots.", code))  # than it had before
+        assert (error.status, error.body["error"]["param"]) == (400, param)
+
+
+def test_the_limits_count_every_particle(shapes_server: Server, shapes_client: httpx.Client) -> None:
+    response = shapes_client.post(EDITS, json={**MASKED, "n": MAX_IMAGES // 16 + 1})
+    assert_refused(response, 400, "particles", INVALID)
+    response = shapes_client.post(EDITS, json={**MASKED, "n": ROOM // 20 + 1, "particles": 20})
+    assert_refused(response, 429, None, "client_queue_full")
+    assert str(20 * (ROOM // 20 + 1)) in response.json()["error"]["message"]
+    # the room of refused requests is free again, and images without a choice of particles count once
+    data = post(shapes_client, EDITS, image=MASKED["image"], keep_rows=2, n=ROOM - 1)["data"]
+    assert [one["effective_particles"] for one in data] == [1.0] * (ROOM - 1)
+    assert Metrics(shapes_client).of("num_images_reserved") == 0
+    post(shapes_client, EDITS, particles=7, n=2, **MASKED)
+    wait_for(lambda: any("particles=14" in line for line in shapes_server.log), "a line of the log")
+
+
+def test_the_limits_count_a_guided_image_twice(guided_server: Server, guided: httpx.Client) -> None:
+    response = guided.post(GENERATIONS, json={**STAR, "guidance": 2, "n": GUIDED_IMAGES // 2 + 1})
+    assert_refused(response, 400, "guidance", INVALID)
+    assert f"take {GUIDED_IMAGES + 2} slots, two each unless it is 1, above the limit of" in response.text
+    response = guided.post(GENERATIONS, json={**STAR, "guidance": 2, "n": GUIDED_ROOM // 2 + 1})
+    assert_refused(response, 429, None, "client_queue_full")
+    assert f"{GUIDED_ROOM + 2} images, each guided image counted as two, " in response.text
+    # the room of refused requests is free again
+    assert len(post(guided, GENERATIONS, **STAR, guidance=3.75, n=GUIDED_ROOM // 2)["data"]) == GUIDED_ROOM // 2
+    assert Metrics(guided).of("num_images_reserved") == 0
+    wait_for(lambda: any("guidance=3.75" in line for line in guided_server.log), "a line of the log")
