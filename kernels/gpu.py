@@ -65,7 +65,6 @@ def _missing_package(error: BaseException) -> str | None:
     return f"Triton compiles a C module before its first launch, and {folder} has no Python.h: {package}"
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch.compile calls it, untraced
 def trains(operator: str, *sizes: int) -> bool:
     """Return whether the kernels of an operator's `training_triton.py` run on this GPU at these sizes; log why not."""
     return _trains(operator, *sizes)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from scanline.kernels import LN2, attention
+from scanline.kernels import LN2, attention, gpu
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED
 from scanline.model.training.data.positions import Positions
@@ -131,6 +131,7 @@ def compile_loss(device: torch.device) -> Loss:
     """
     # A layer is compiled for each number; those beyond torch's own limit, which is 8, would run as they are written.
     torch._dynamo.config.recompile_limit = 64
+    torch.compiler.assume_constant_result(gpu.trains)  # marks it: the compiler calls it and does not trace it
     if device.type != "cpu":
         attention.keep_out_of_graphs()
         return torch.compile(loss_of, dynamic=False)

@@ -56,6 +56,7 @@ def test_the_network_trains_by_them_in_one_graph(dtype: torch.dtype, monkeypatch
     model = small_models.model(config).requires_grad_(True).to(DEVICE)
     (batch,) = there(torch.from_numpy(small_models.images(config, 2)))
     torch.compiler.reset()
+    torch.compiler.assume_constant_result(gpu.trains)  # as compile_loss does
     compiled = torch.compile(loss_of, dynamic=False, fullgraph=not ON_GPU, backend="aot_eager")
     found = []
     for loss, device in ((loss_of, "none"), (loss_of, DEVICE), (compiled, DEVICE)):
