@@ -72,7 +72,7 @@ def probe(model: Transformer, backend: Backend) -> str:
     stop = config.first + min(PROBED_STEPS, config.steps) * config.step_bytes
     noise = torch.arange(config.bytes, dtype=torch.int64).square().mul(40503).bitwise_right_shift(8) % 256
     label = torch.tensor([len(config.classes)], device=device)
-    state = State.zeros(config, 1, device, backend.state_dtype)
+    state = State.zeros(config, 1, device, backend.state_dtype, backend.deferred)
     intervals = torch.zeros(1, stop, 2, dtype=torch.int32, device=device)
     images = noise.to(device, torch.uint8).unsqueeze(0)
     bits = backend.prefill(PrefillBatch.of(images, state, np.array([stop]), label, intervals=intervals))

@@ -14,6 +14,7 @@ from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.digest import probe
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -171,3 +172,9 @@ def test_what_is_not_whole_steps_of_an_image_is_refused(variant: str, width: int
     images = torch.zeros(1, width, dtype=torch.uint8, device=DEVICE)
     with pytest.raises(ValueError, match=sentence):
         backend.prefill(PrefillBatch.of(images, State.zeros(backend.config, 1, DEVICE), np.array([stop])))
+
+
+def test_a_digest_probes_the_kernels() -> None:
+    model = model_of("strokes")
+    backend = CudaBackend(model, options=OPTIONS)
+    assert probe(model, backend) == probe(model, backend) != probe(model, CudaBackend(model, torch.float16))
