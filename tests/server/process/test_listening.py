@@ -11,6 +11,7 @@ from scanline.server.process.listening import Listening, listen
 from scanline.server.settings import Settings
 from tests.support.commands import refused
 from tests.support.server.running_server import Server, serve
+from tests.support.waiting import wait_for
 
 LOCAL_FAMILIES = {found[0] for found in socket.getaddrinfo("localhost", 0, type=socket.SOCK_STREAM)}
 
@@ -92,7 +93,7 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory:
         assert stat.S_IMODE(path.stat().st_mode) == 0o666
         assert client.post("/v1/images/generations", json={}).status_code == 200
         assert client.get("/v1/models", headers={"host": "evil.example"}).status_code == 421
-        assert any("client=unix" in line for line in server.log)
+        wait_for(lambda: any("client=unix" in line for line in server.log), "a line of the log")
         said = refused("serve", "--unix-socket", path)
         assert said == f"cannot listen on {path}: another server does"
     assert not path.exists()
