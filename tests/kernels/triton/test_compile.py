@@ -41,7 +41,7 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
         "_sample": 4,
         "_sequence": 1,
         "_step": 2,
-        "_write_rows": 1,
+        "_write_rows": 2,
         "walk_forward": 1,
         "walk_states": 1,
         # of training
