@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 2
-FOLDER = "SCANLINE_GPU_RESULTS"  # variable of the environment: where parts write files beside the results
+FOLDER = "GPU_BENCHMARK_RESULTS"  # variable of the environment: where parts write files beside the results
 SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")  # what a resumed run must have in common with its file
 
 

@@ -19,7 +19,14 @@ from scanline.server.settings import Settings
 
 ERRORS = {"ApiError": ApiError, "InvalidInput": InvalidInput}
 # 503 of a server that is loading, draining or full, and 501 of one without an extra
-NOT_ALERTED = {"not_ready", "shutting_down", "onnx_not_installed", "too_many_connections", "too_many_websockets"}
+NOT_ALERTED = {
+    "not_ready",
+    "shutting_down",
+    "onnx_not_installed",
+    "too_many_connections",
+    "too_many_websockets",
+    "unknown_transfer_coding",
+}
 NOT_ALERTED |= {"too_much_arriving", "too_much_unread"}  # clients cause these, and are told by the refusal
 ROOT = Path(__file__).parents[2]
 ALERTS = (ROOT / "deploy/alerts.yml").read_text()
