@@ -1,22 +1,19 @@
-"""Ceilings of this GPU (copies, matrix products, launches), against which other parts are read; the two kernels that
-take most of a step, alone: the recurrent step, and the products with what is fused into them; the profile of a step."""
+"""Ceilings of this GPU (copies, matrix products, launches), against which other parts are read; the recurrence of a
+layer alone, which takes most of a step; the profile of a step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch.profiler import DeviceType, ProfilerActivity, profile
 
 import scanline.kernels.step.fused_triton as step
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, attempt, bits_of, config, microseconds, model, started
 from scanline.kernels.triton.layer_norm import layer_norm
-from scanline.kernels.triton.linear import Halves, linear
-from scanline.kernels.triton.moments import row_moments
 from scanline.model.bench.measure import copy_rate, products_seconds
 from scanline.model.config import ModelConfig
 from scanline.model.precision import DEFERRED
@@ -24,7 +21,6 @@ from scanline.model.state import State
 
 IN_L2 = 1 << 23  # bytes that are read, and as many written: 16 MiB together, less than any L2 cache of these GPUs
 LAUNCHES = 43  # of a step of the paper's MNIST model
-ROWS = (1, 64, 1024, 4096)
 
 
 def ceilings(sizes: Sizes) -> Iterator[Finding]:
@@ -61,12 +57,6 @@ def launch_time(chained: bool, sizes: Sizes) -> Iterator[Finding]:
     yield Finding(f"ceilings/launch/{name_of(chained)}", time, "us", "in a graph, one row of LayerNorm")
 
 
-def kernels(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of the products of one layer of the paper's MNIST model."""
-    yield from products(sizes)
-    yield from errors(sizes)
-
-
 def state_tiles(sizes: Sizes) -> Iterator[Finding]:
     """Yield times of the recurrence of a layer for all images, and its share of the copy rate: of models of 6, 5 and 8
     heads, by what a program has of them and by whether states are written in every step or fewer."""
@@ -94,54 +84,6 @@ def _state_tile(what: str, of: ModelConfig, state: State, warps: int, copy: floa
     moved = state.traffic / of.layers + projected.nbytes + y.nbytes
     yield Finding(what, time, "us a layer")
     yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "", f"{moved / 1e6:.0f} MB")
-
-
-def layer_products(sizes: Sizes) -> dict[str, tuple[int, int, bool, str, bool]]:
-    """Return the products of a layer: inner and outer width, whether x is normed, activation, whether x is added."""
-    of = config(PAPER[0], sizes)
-    width, keys, hidden = of.model_width, of.heads * of.key_width, of.feed_forward
-    return {
-        "query_key_value": (width, 2 * keys + width, True, "none", False),
-        "attention_out": (width, width, False, "none", True),
-        "feed_forward_in": (width, hidden, True, of.activation, False),
-        "feed_forward_out": (hidden, width, False, "none", True),
-    }
-
-
-def products(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of the four products of a layer as the step launches them, and of torch's product alone."""
-    device = sizes.device
-    for batch in ROWS if not sizes.dry else (2,):
-        for name, (inner, outer, normed, activation, residual) in layer_products(sizes).items():
-            x, weight = torch.randn(batch, inner, device=device), torch.randn(outer, inner, device=device) / 16
-            halves = Halves.of(weight.half().float())
-            bias, out = torch.zeros(outer, device=device), torch.zeros(batch, outer, device=device)
-            # moments of rows are there before a product with a norm, and written by one that changes x
-            norm = (torch.ones(inner, device=device), torch.zeros(inner, device=device)) if normed else None
-            moments = {"moments": row_moments(x)} if normed else {"out_moments": row_moments(out)}
-            ours = partial(linear, x, halves, bias, out, norm, activation, out if residual else None, **moments)
-            for program, call in (("ours", ours), ("torch_float32_alone", partial(F.linear, x, weight))):
-                what = f"kernels/product/{batch}/{name}/{program}"
-                yield from attempt(what, partial(_product, what, call, 2 * batch * inner * outer, sizes))
-
-
-def _product(what: str, call: Callable[[], object], flop: int, sizes: Sizes) -> Iterator[Finding]:
-    time = microseconds(call, sizes)
-    yield Finding(what, time, "us", f"{flop / time / 1e6:.1f} TFLOP/s")
-
-
-def errors(sizes: Sizes) -> Iterator[Finding]:
-    """Yield the largest error of a product relative to sum |x| |w|, against float64: ours, and torch's in float32."""
-    rows = 4 if sizes.dry else 256
-    for inner in (16,) if sizes.dry else (256, 1024):
-        x = torch.randn(rows, inner, device=sizes.device)
-        weight = (torch.randn(rows, inner, device=sizes.device) / 16).half().float()
-        out, bias = torch.empty(rows, rows, device=sizes.device), torch.zeros(rows, device=sizes.device)
-        exact, scale = x.double() @ weight.double().T, x.double().abs() @ weight.double().abs().T
-        results = {"ours": linear(x, Halves.of(weight), bias, out), "torch_float32": F.linear(x, weight)}
-        for program, result in results.items():
-            error = ((result.double() - exact).abs() / scale).max().item()
-            yield Finding(f"kernels/product_error/{inner}/{program}", error, "", "largest, of sum |x| |w|")
 
 
 PROFILED_STEPS = 5

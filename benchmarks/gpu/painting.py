@@ -1,9 +1,8 @@
-"""Painting: images/s with 1 to 10,000 in flight, what `scanline bench` says of each model, and the device's memory."""
+"""Painting: images/s with 1 to 10,000 in flight, and what `scanline bench` says of each model."""
 
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
 import torch
 
 from benchmarks.gpu.results import Finding
@@ -14,14 +13,12 @@ from benchmarks.gpu.setup import (
     Sizes,
     attempt,
     bits_of,
-    make_generator,
     model,
     started,
     step_seconds,
 )
 from scanline.model.bench.baselines import missing_library
-from scanline.model.bench.measure import Rate, copy_rate, synchronize
-from scanline.model.bench.memory_over_position import owned_bytes, resident_memory
+from scanline.model.bench.measure import Rate, copy_rate
 from scanline.model.bench.run import BenchOptions
 from scanline.model.bench.run import bench as run_bench
 
@@ -79,27 +76,3 @@ def _bench(name: str, skip: tuple[str, ...], sizes: Sizes) -> Iterator[Finding]:
     for row in result["bulk"] or ():
         rate = row["authors"]["images_per_second"]
         yield Finding(f"authors/{name}/{row['batch']}/images_per_second", rate, "images/s")
-
-
-def memory(sizes: Sizes) -> Iterator[Finding]:
-    """Yield bytes of the device: of a slot, of graphs and buffers, and of a reading."""
-    for name in sizes.models(PAPER[0], SHIPPED[0]):
-        network = model(name, sizes)
-        before = used(sizes)
-        generator = make_generator(network, sizes.most)
-        what, slots = f"memory/{name}/{sizes.most}", owned_bytes(generator.pool)
-        yield Finding(f"{what}/slots", slots / sizes.most, "bytes an image", "state, image, mask, numbers")
-        ready = used(sizes)
-        yield Finding(f"{what}/shared", (ready - before - slots) / 1e6, "MB", "graphs, buffers, reading")
-        if not sizes.dry:
-            torch.cuda.reset_peak_memory_stats()
-        generator.score(np.zeros((sizes.read, generator.config.bytes), np.uint8))
-        most = used(sizes) if sizes.dry else torch.cuda.max_memory_allocated()
-        yield Finding(f"{what}/reading", (most - ready) / 1e6, "MB", f"at most, while {sizes.read} images are scored")
-        generator.close()
-
-
-def used(sizes: Sizes) -> int:
-    """Return the bytes of tensors on the device; in a dry run, of this process."""
-    synchronize(sizes.device)
-    return resident_memory(sizes.device) or 0

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
-from benchmarks.gpu.kernels import ceilings, kernel_profile, kernels, state_tiles
-from benchmarks.gpu.painting import bench, memory, rates
+from benchmarks.gpu.kernels import ceilings, kernel_profile, state_tiles
+from benchmarks.gpu.painting import bench, rates
 from benchmarks.gpu.reading import likelihoods, reading
-from benchmarks.gpu.resampling import resampling
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import Sizes
 from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
-from benchmarks.gpu.training_step import training_step
 from benchmarks.gpu.update_profile import update_profile
 
 
@@ -24,7 +22,7 @@ class Part:
 
     name: str
     run: Callable[[Sizes], Iterator[Finding]]
-    seconds: int  # on an H200 with 16 cores; from resampling on, but for states, estimated
+    seconds: int  # on an H200 with 16 cores; from states on estimated
     what: str
 
 
@@ -40,12 +38,8 @@ PARTS = (
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
     Part("likelihoods", likelihoods, 40, "scoring and classification, by passes with and without graphs"),
     Part("reading", reading, 60, "completions, codes"),
-    Part("resampling", resampling, 25, "copies of whole slots between particles"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
-    Part("memory", memory, 10, "bytes of a slot, graphs and buffers"),
-    Part("kernels", kernels, 25, "products alone"),
     Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
-    Part("training", training_step, 90, "an update of the weights"),
     Part("update_profile", update_profile, 120, "variants of the compiled update, and the kernels of each"),
 )
