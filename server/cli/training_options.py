@@ -1,6 +1,7 @@
 """The options of `scanline train`. Those named as a field of TrainingConfig change the recipe."""
 
 from dataclasses import dataclass, fields
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -10,7 +11,7 @@ import typer
 from scanline.model.extras import MissingExtraError
 from scanline.model.training.config import COMPILED_MINUTES, TrainingConfig
 from scanline.model.training.presets import PRESETS
-from scanline.server.cli.options import Device, Fetch
+from scanline.server.cli.options import Fetch
 
 if TYPE_CHECKING:
     from scanline.model.datasets.source import ImageSet
@@ -21,10 +22,17 @@ CHOICES = {
     if get_origin(kind) is Literal
 }
 
+of_pictures, of_network, of_recipe, of_machine = (
+    partial(typer.Option, rich_help_panel=title) for title in ("Pictures", "Network", "Recipe", "Machine")
+)
+
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """The options, in the order of the help. None keeps the value of the preset, or of the run that is resumed."""
+    """The options, in the order of the help: those that matter first, then the groups.
+
+    None keeps the value of the preset, or of the run that is resumed.
+    """
 
     out: Annotated[Path, typer.Option("--out", "-o", help="The model directory to write.")]
     data: Annotated[
@@ -34,43 +42,13 @@ class TrainingOptions:
             " CIFAR-10; or a .npy array, uint8, n x H x W or n x H x W x 3. Required unless --resume is given."
         ),
     ] = None
-    size: Annotated[str | None, typer.Option(metavar="WxH", help="Crop to the centre and resize; N means NxN.")] = None
-    grey: Annotated[bool, typer.Option("--grey", help="Convert the pictures to grey.")] = False
-    flip: Annotated[bool | None, typer.Option("--mirror", help="Mirror half of the training images, at random.")] = None
-    redrawn: Annotated[
-        float | None,
-        typer.Option(
-            help="For MNIST: fraction of digits re-rendered at each update (augmentation); off below 20 % of the peak"
-            " rate.",
-            show_default="0",
-        ),
-    ] = None
     classes: Annotated[
         bool,
         typer.Option("--classes", help="Learn classes: those of MNIST or CIFAR-10, or the subfolders of a folder."),
     ] = False
-    unlabelled: Annotated[
-        float | None,
-        typer.Option(
-            help="Fraction of labels dropped at each update, so that the model also learns images without a class.",
-            show_default="0.5",
-        ),
-    ] = None
-    contrast: Annotated[
-        float | None,
-        typer.Option(
-            help="Weight of a classification loss (each picture's class against another one), for long runs with large"
-            " batches: with 6, cifar10-small classifies better. An update takes 1.25 times as long.",
-            show_default="0",
-        ),
-    ] = None
     minutes: Annotated[
         float | None,
         typer.Option(help="Length of the run; the model is sized for it.", show_default="20 without a preset"),
-    ] = None
-    updates: Annotated[int | None, typer.Option(min=1, help="Length of the run in updates instead.")] = None
-    preset: Annotated[
-        str | None, typer.Option(help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes")
     ] = None
     start: Annotated[
         str | None,
@@ -81,67 +59,97 @@ class TrainingOptions:
             show_default="auto, or none with --preset, --predicts or --neighbours",
         ),
     ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out, with its saved options.")] = False
+    size: Annotated[str | None, of_pictures(metavar="WxH", help="Crop to the centre and resize; N means NxN.")] = None
+    grey: Annotated[bool, of_pictures("--grey", help="Convert the pictures to grey.")] = False
+    flip: Annotated[bool | None, of_pictures("--mirror", help="Mirror half of the training images, at random.")] = None
+    redrawn: Annotated[
+        float | None,
+        of_pictures(
+            help="For MNIST: fraction of digits re-rendered at each update (augmentation); off below 20 % of the peak"
+            " rate.",
+            show_default="0",
+        ),
+    ] = None
+    unlabelled: Annotated[
+        float | None,
+        of_pictures(
+            help="Fraction of labels dropped at each update, so that the model also learns images without a class.",
+            show_default="0.5",
+        ),
+    ] = None
+    preset: Annotated[
+        str | None, of_network(help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes")
+    ] = None
     layers: Annotated[
-        int | None, typer.Option(min=1, help="With --from: grow the model to this many layers.", show_default="as is")
+        int | None, of_network(min=1, help="With --from: grow the model to this many layers.", show_default="as is")
     ] = None
     predicts: Annotated[
         str | None,
-        typer.Option(
+        of_network(
             help="categorical, logistics or pixel_logistics.",
             show_default="categorical for grey, pixel_logistics for colour",
         ),
     ] = None
     neighbours: Annotated[
         bool | None,
-        typer.Option(
+        of_network(
             "--neighbours/--no-neighbours",
             help="Mix each pixel with its painted neighbours in every block and layer: 0.01 to 0.06 bits/dim better for"
             " new colour models, 1.1 times the time of an update on a CPU.",
             show_default="for new colour models without --preset",
         ),
     ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out, with its saved options.")] = False
-    batch: Annotated[int | None, typer.Option(min=1, help="Images per update.")] = None
-    optimiser: Annotated[str | None, typer.Option(help=f"{CHOICES['optimiser']}.")] = None
-    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None
+    updates: Annotated[int | None, of_recipe(min=1, help="Length of the run in updates instead.")] = None
+    batch: Annotated[int | None, of_recipe(min=1, help="Images per update.")] = None
+    optimiser: Annotated[str | None, of_recipe(help=f"{CHOICES['optimiser']}.")] = None
+    learning_rate: Annotated[float | None, of_recipe(help="Peak learning rate.")] = None
     schedule: Annotated[
-        str | None, typer.Option(help=f"{CHOICES['schedule']}; with --minutes the rate falls linearly with time.")
+        str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes the rate falls linearly with time.")
     ] = None
     average: Annotated[
         float | None,
-        typer.Option(
+        of_recipe(
             help="Decay of the weights' moving average, which is saved; 0.999 for long runs.",
             show_default="0.99, or the preset's",
         ),
     ] = None
+    contrast: Annotated[
+        float | None,
+        of_recipe(
+            help="Weight of a classification loss (each picture's class against another one), for long runs with large"
+            " batches: with 6, cifar10-small classifies better. An update takes 1.25 times as long.",
+            show_default="0",
+        ),
+    ] = None
+    seed: Annotated[int | None, of_recipe(min=0, help="Random seed of the run.")] = None
+    checkpoint_every: Annotated[
+        int | None, of_recipe(min=1, help="Updates between checkpoints; a run of minutes saves ten times.")
+    ] = None
+    device: Annotated[str, of_machine(help="auto, cpu or cuda.")] = "auto"
     precision: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it")
+        str | None, of_machine(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it")
     ] = None
     compiled: Annotated[
         bool | None,
-        typer.Option(
+        of_machine(
             "--compile/--no-compile",
             help="Use torch.compile; on a CPU it needs a C++ compiler.",
             show_default=f"where the run has at least {COMPILED_MINUTES:g} minutes",
         ),
     ] = None
-    processes: Annotated[int, typer.Option(min=1, help="Processes that share every batch, on a CPU.")] = 1
+    processes: Annotated[int, of_machine(min=1, help="Processes that share every batch, on a CPU.")] = 1
     branches: Annotated[
         int | None,
-        typer.Option(
+        of_machine(
             min=1, help="Processes that each train weights of their own on a CPU (local SGD).", show_default="1"
         ),
     ] = None
     branch_updates: Annotated[
         int | None,
-        typer.Option(min=1, help="Updates after which the branches' weights are averaged.", show_default="1000"),
+        of_machine(min=1, help="Updates after which the branches' weights are averaged.", show_default="1000"),
     ] = None
-    checkpoint_every: Annotated[
-        int | None, typer.Option(min=1, help="Updates between checkpoints; a run of minutes saves ten times.")
-    ] = None
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the run.")] = None
     fetch: Fetch = False
-    device: Device = "auto"
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each row of the loss curve.")] = False
 
     @property
