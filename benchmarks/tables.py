@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs/figures"
 PAGES = (ROOT / "README.md", ROOT / "docs/performance.md")
 TABLE = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
-FACTS = ("date", "machine", "commit", "torch")
+FACTS = ("date", "machine", "commit", "torch", "others_share_of_cpu")
+NOISE = 0.05  # of the processors' time that other programs may take without a word in the caption
 
 # name in the data: name on the page, and the arguments of `scanline bench`
 MODELS = {
@@ -154,7 +155,7 @@ def measure(names: Sequence[str]) -> None:
         exact = _bench(name, "--batches", "1,64")
         int8 = _bench(name, "--batches", "64", "--precision", "int8", "--skip", "reading,position,softmax,authors")
         authors = exact["bulk"][1]["authors"]
-        data |= {fact: exact[fact] for fact in FACTS}
+        data |= {fact: exact.get(fact) for fact in FACTS}
         data["models"][name] = {
             "exact": _rates(exact),
             "int8": _rates(int8),
@@ -167,11 +168,11 @@ def record(kind: str, source: Path) -> None:
     """Write docs/figures/{http,gpu}.json from a measurement's output."""
     if kind == "http":
         found = json.loads(source.read_text().splitlines()[-1])
-        kept = {fact: found[fact] for fact in (*FACTS, "configuration", "cases")}
+        kept = {fact: found.get(fact) for fact in (*FACTS, "configuration", "cases")}
     else:
         found = json.loads(source.read_text())
         findings = [finding for part in found["parts"].values() for finding in part["findings"]]
-        kept = {fact: found[fact] for fact in (*FACTS, "gpu", "triton")}
+        kept = {fact: found.get(fact) for fact in (*FACTS, "gpu", "triton")}
         kept["findings"] = {finding["name"]: finding["value"] for finding in findings}
     (FIGURES / f"{kind}.json").write_text(json.dumps(kept, indent=1) + "\n")
 
@@ -214,7 +215,9 @@ def _number(value: float) -> str:
 def _where(data: Data) -> str:
     machine = data["machine"]
     on = data.get("gpu", {}).get("name") or f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
-    return f"{on}, torch {data['torch']}, {data['date'][:10]}, commit {data['commit']}."
+    others = data.get("others_share_of_cpu") or 0.0
+    shared = f"; other programs used {_share(others)} of the processors" if others > NOISE else ""
+    return f"{on}, torch {data['torch']}, {data['date'][:10]}, commit {data['commit']}{shared}."
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:

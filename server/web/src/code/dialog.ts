@@ -1,5 +1,6 @@
 // "View code": a dialog with the request of a tab as a program, in the chosen language, and a button to copy it.
 
+import { keyHeaders } from "../api/key";
 import { find, onClick, setText } from "../elements";
 import { snippet, type CodeRequest, type Language } from "./snippets";
 
@@ -25,6 +26,6 @@ export function showCode(of: CodeRequest): void {
 
 function show(): void {
   const language = new FormData(find("code-form", HTMLFormElement)).get("language") as Language;
-  setText("code", snippet(language, request, new URL(".", document.baseURI).href));
+  setText("code", snippet(language, request, new URL(".", document.baseURI).href, "authorization" in keyHeaders()));
   setText("code-copied", "");
 }

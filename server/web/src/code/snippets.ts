@@ -13,8 +13,9 @@ export interface CodeRequest {
 
 export type Language = "curl" | "python" | "openai";
 
-export function snippet(language: Language, request: CodeRequest, server: string): string {
-  return { curl, python, openai }[language](request, server);
+/** `withKey` where the server asks for an API key: the program takes it from the environment. */
+export function snippet(language: Language, request: CodeRequest, server: string, withKey: boolean): string {
+  return { curl, python, openai }[language](request, server, withKey);
 }
 
 export const route = ({ edit }: CodeRequest): string => `v1/images/${edit ? "edits" : "generations"}`;
@@ -27,8 +28,8 @@ export function json({ edit, seed, ...fields }: CodeRequest): string {
   return `${text.slice(0, -1)},"seed":${seed}}`;
 }
 
-const curl = (request: CodeRequest, server: string): string =>
-  `curl ${server}${route(request)} \\
+const curl = (request: CodeRequest, server: string, withKey: boolean): string =>
+  `curl ${server}${route(request)} \\${withKey ? '\n  -H "authorization: Bearer $SCANLINE_KEY" \\' : ""}
   -H 'content-type: application/json' -H 'accept: image/png' \\
   -d '${json(request).replaceAll("'", "'\\''")}' -o images.png`;
 
@@ -44,7 +45,7 @@ const textOrNone = (value: string | undefined): string | undefined => (value ===
 
 function python({ edit, model, n, seed, temperature, guidance, ...rest }: CodeRequest): string {
   const common = { n, seed, temperature, class_name: textOrNone(rest.class), guidance };
-  const load = `model = scanline.load(${text(model)})`;
+  const load = `model = scanline.load(${text(model)})  # a shipped model, a model directory or ORG/NAME`;
   const paint = (first: string, fields: Record<string, string | number | undefined>) =>
     `images = model.${first}${call(fields)})\nimages.save("images.png")`;
   if (!edit) return `import scanline\n\n${load}\n${paint("sample(\n", common)}`;
@@ -64,7 +65,7 @@ ${load}
 ${paint(`complete(\n    picture(${text(edit.image)}),\n`, { ...common, ...known })}`;
 }
 
-function openai({ edit, model, n, seed, temperature, guidance, ...rest }: CodeRequest, server: string): string {
+function openai({ edit, model, n, seed, temperature, guidance, ...rest }: CodeRequest, server: string, withKey: boolean): string {
   const extra: Record<string, string | number | undefined> = { seed, temperature, class: textOrNone(rest.class), guidance };
   Object.assign(extra, { keep_rows: edit?.keep_rows, particles: edit?.particles });
   const own = Object.entries(extra).filter(([, value]) => value !== undefined);
@@ -74,11 +75,12 @@ function openai({ edit, model, n, seed, temperature, guidance, ...rest }: CodeRe
     mask: edit.mask && `base64.b64decode(${text(edit.mask)})`,
   };
   const fields = { model: text(model), ...pictures, prompt: text(""), n, extra_body: body };
-  return `import base64
+  const key = withKey ? 'os.environ["SCANLINE_KEY"]' : '"none"';
+  return `import base64${withKey ? "\nimport os" : ""}
 
 from openai import OpenAI
 
-client = OpenAI(base_url="${server}v1", api_key="none")  # or the server's key
+client = OpenAI(base_url="${server}v1", api_key=${key})
 answer = client.images.${edit ? "edit" : "generate"}(
 ${call(fields)})
 for number, image in enumerate(answer.data):
