@@ -27,7 +27,7 @@ from scanline.model.formats.model_dir import ModelInfo, model_name, read_info
 from scanline.model.images import pictures, saving
 from scanline.model.images.cleaning import Clean, Cleaned, read
 from scanline.model.images.contact_sheet import sheet
-from scanline.model.images.film import Film, requested
+from scanline.model.images.film import Film
 from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.classification import Classification, check_classes
@@ -116,11 +116,12 @@ class Images:
     ) -> None:
         """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name.
 
-        A .gif or .apng, and a .webp or .png where `film` or one of the next is given, is a film of the painting:
-        frames, 2 to 256 (32); seconds until the last of them, 0.1 to 60 (3); scale, pixels of the film to one of the
-        images, 1 to 16.
+        A .gif or .apng, and a .webp or .png where `film` or one of the next two is given, is a film of the painting:
+        frames, 2 to 256 (32); seconds until the last of them, 0.1 to 60 (3). scale, 1 to 16: pixels of the film or the
+        sheet to one of the images; a sheet then has gaps.
         """
-        saving.save_images(self.array, Path(path), film=requested(film, frames, seconds, scale), known=self.known)
+        shown_film = saving.film_of(Path(path), film, frames, seconds, scale)
+        saving.save_images(self.array, Path(path), film=shown_film, known=self.known, scale=scale or 1)
 
 
 class _How(TypedDict):

@@ -8,8 +8,8 @@ import numpy as np
 from PIL import Image
 
 from scanline.model.config import ModelConfig
-from scanline.model.images.contact_sheet import class_sheet, grid, sheet
-from scanline.model.images.film import Film, check_sides
+from scanline.model.images.contact_sheet import class_sheet, gap_of, grid, sheet
+from scanline.model.images.film import Film, check_sides, requested
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.images.pictures import encode, encode_image, encode_npy
 from scanline.model.named_files import is_stream, write_output
@@ -17,6 +17,15 @@ from scanline.model.named_files import is_stream, write_output
 SHEETS = (".png", ".webp")
 FILMS = {".gif": "gif", ".apng": "apng", ".webp": "webp", ".png": "apng"}  # the last two where a film is asked for
 FORM = re.compile(r"\.[a-z][a-z0-9]*")  # of a file's name; v1.2 and run.2026-11-27 are folders
+
+
+def film_of(
+    out: Path, film: bool = False, frames: int | None = None, seconds: float | None = None, scale: int | None = None
+) -> Film | None:
+    """Return the film that is asked for, as `check_out` does; a `scale` alone is that of a .png or .webp sheet."""
+    asked = requested(film, frames, seconds, scale)  # which checks the scale
+    is_sheet = _form(out) in SHEETS and not film and frames is None and seconds is None
+    return check_out(out, None if is_sheet else asked)
 
 
 def check_out(out: Path, film: Film | None = None) -> Film | None:
@@ -36,28 +45,39 @@ def check_out(out: Path, film: Film | None = None) -> Film | None:
     return Film() if film is None and kind in FILMS and kind not in SHEETS else film
 
 
-def check_sheet(out: Path, film: Film | None, count: int, config: ModelConfig, columns: int | None = None) -> None:
+def check_sheet(
+    out: Path, film: Film | None, count: int, config: ModelConfig, columns: int | None = None, scale: int = 1
+) -> None:
     """Raise InvalidInput where a sheet of so many images of a model, or a film of it, would be too large; to be called
     before they are painted."""
     if (kind := _form(out)) in FILMS:
         rows, columns = grid(count, columns)
         width, height = columns * config.width, rows * config.height
         if film is None:
-            check_sides(width, height, kind[1:])
+            gap = gap_of(scale)
+            check_sides(scale * width + columns * gap, scale * height + rows * gap, kind[1:])
         else:
             film.check_size(width, height, config.channels, FILMS[kind])
 
 
-def save_classes(images: np.ndarray, names: Sequence[str], out: Path, film: Film | None = None) -> None:
+def save_classes(
+    images: np.ndarray,
+    names: Sequence[str],
+    out: Path,
+    film: Film | None = None,
+    scale: int = 1,
+    titles: Sequence[str] = (),
+    known: np.ndarray | None = None,
+) -> None:
     """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as `save_images` does; a sheet
-    or a film has a row for each class, after its name."""
+    or a film has a row for each class, after its name. titles: see `class_sheet`; known: `save_images`."""
     film, kind = check_out(out, film), _form(out)
     if kind not in FILMS:
         save_images(images.reshape(-1, *images.shape[2:]), out)
         return
     classes, n, height, width = images.shape[:4]
-    appearance = None if film is None else film.appearance_frame(classes * n, (height, width))
-    _write(out, class_sheet(images, names), appearance, n, film)
+    appearance = None if film is None else film.appearance_frame(classes * n, (height, width), known)
+    _write(out, class_sheet(images, names, scale if film is None else 1, titles), appearance, n, film)
 
 
 def save_images(
@@ -68,11 +88,12 @@ def save_images(
     known: np.ndarray | None = None,
     numbers: Sequence[int] | None = None,
     count: int | None = None,
+    scale: int = 1,
 ) -> None:
     """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an array or a folder, by the name `out`.
 
     columns: of a sheet or a film, by default the nearest square. known: see `Film.appearance_frame`. numbers: of the
-    images among `count`, which name the files of a folder; by default 0 to n - 1 of n.
+    images among `count`, which name the files of a folder; by default 0 to n - 1 of n. scale: of a sheet, see `sheet`.
     """
     film, kind = check_out(out, film), _form(out)
     if kind == ".npy":
@@ -80,7 +101,7 @@ def save_images(
     elif kind:
         n, height, width = images.shape[:3]
         appearance = None if film is None else film.appearance_frame(n, (height, width), known)
-        _write(out, sheet(images, columns), appearance, columns, film)
+        _write(out, sheet(images, columns, scale if film is None else 1), appearance, columns, film)
     else:
         out.mkdir(exist_ok=True)
         for number, image in zip(numbers or range(len(images)), images, strict=True):
@@ -88,14 +109,16 @@ def save_images(
 
 
 def _write(out: Path, picture: Image.Image, appear: np.ndarray | None, columns: int | None, film: Film | None) -> None:
-    """Write a sheet, or a film of it by the `appear` of its images; what is on the left of these is there from the
-    start."""
+    """Write a sheet, or a film of it by the `appear` of its images; what is above and on the left of these is
+    there from the start."""
     kind = _form(out)
     if film is None or appear is None:
         data = encode(picture, kind[1:])
     else:
         appear = np.asarray(sheet(appear, columns))
-        appear = np.pad(appear, ((0, 0), (picture.width - appear.shape[1], 0)))
+        appear = np.pad(
+            appear, [(whole - part, 0) for whole, part in zip(picture.size[::-1], appear.shape, strict=True)]
+        )
         data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
     write_output(out, data)
 

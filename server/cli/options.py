@@ -88,8 +88,10 @@ Seconds = Annotated[
 Scale = Annotated[
     int | None,
     typer.Option(
-        help=f"Pixels of a film to one of the images, 1 to {MAX_SCALE}.",
-        show_default=f"up to {DEFAULT_SCALE}, while it has at most {DEFAULT_SIDE} pixels a side",
+        min=1,
+        max=MAX_SCALE,
+        help="Pixels of a film or a sheet to one of the images; a sheet then has gaps.",
+        show_default=f"1; of a film up to {DEFAULT_SCALE}, while it has at most {DEFAULT_SIDE} pixels a side",
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]

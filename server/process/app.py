@@ -90,15 +90,20 @@ def build(
     app.state.counters, app.state.api_keys, app.state.reloader = counters, keys, reloader
     errors.install(app)
     openapi.install(app, needs_key=keys is not None)
-    app.include_router(images.router(served))
-    app.include_router(likelihoods.router(served))
-    app.include_router(codes.router(served))
-    app.include_router(steps.router(served))
-    app.include_router(onnx.router(served))  # before models, whose path parameter would match /onnx as well
-    app.include_router(models.router(served, reloader, has_keys=keys is not None))
-    app.include_router(websocket.router(served, settings, lifecycle, counters))
-    app.include_router(health.router(served, lifecycle, needs_key=keys is not None))
-    app.include_router(metrics.router(gathered_metrics))
+    routers = [
+        images.router(served),
+        likelihoods.router(served),
+        codes.router(served),
+        steps.router(served),
+        onnx.router(served),  # before models, whose path parameter would match /onnx as well
+        models.router(served, reloader, has_keys=keys is not None),
+        websocket.router(served, settings, lifecycle, counters),
+        health.router(served, lifecycle, needs_key=keys is not None),
+        metrics.router(gathered_metrics),
+    ]
+    for router in routers:
+        app.include_router(router)
+    app.state.paths = {getattr(route, "path", None) for router in routers for route in router.routes}
     page.install(app)
     return app
 

@@ -106,8 +106,11 @@ class ObservingMiddleware:
 
 
 def _path(scope: Scope) -> str:
-    """Return the route's own path, known once a route was found; never the client's, which has no bound."""
-    return getattr(scope.get("route"), "path", "other")
+    """Return the route's own path, also of a request that was refused before a route was looked for, unless the path
+    has parameters; any other is "other", since a client's paths have no bound."""
+    if route := scope.get("route"):
+        return str(route.path)
+    return str(scope["path"]) if scope["path"] in scope["app"].state.paths else "other"
 
 
 def _log(exchange: Exchange, path: str, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""scanline complete: several completions of an occluded picture."""
+"""scanline complete: several completions of occluded pictures."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,18 +8,19 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.images.film import requested
 from scanline.model.inputs import check_temperature, checked_particles, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
 
+LABELLED_SCALE = 4  # of a sheet with labels, where none is given
+
 
 def complete(
-    picture: Annotated[Path, typer.Argument(help="A picture of the model's image size.")],
+    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
     keep_rows: options.KeepRows = None,
     mask: options.Mask = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="Number of completions.")] = 8,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of completions of each picture.")] = 8,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder."),
@@ -28,6 +29,9 @@ def complete(
     frames: options.Frames = None,
     seconds: options.Seconds = None,
     scale: options.Scale = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Write names into a sheet or a film: of columns, and of several pictures.")
+    ] = False,
     seed: options.Seed = None,
     temperature: options.Temperature = None,
     class_name: options.Class = None,
@@ -40,47 +44,60 @@ def complete(
     backend: options.Backend = AUTO,
     as_json: options.Json = False,
 ) -> None:
-    """Complete an occluded picture. A sheet or a film shows the occluded picture, the completions and the original."""
+    """Complete occluded pictures. A sheet or a film has a row for each: as occluded, its completions, the original."""
     from scanline.model.images.contact_sheet import UNPAINTED
-    from scanline.model.images.saving import FILMS, check_out, check_sheet, save_images
+    from scanline.model.images.saving import FILMS, check_sheet, film_of, save_classes, save_images
     from scanline.model.inference import load
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import CompleteValues
-    from scanline.server.cli.sampling import check_one_mask, print_summary, read_picture
+    from scanline.server.cli.sampling import check_one_mask, picture_files, print_summary, read_picture
 
     check_one_mask(keep_rows, mask)
     if temperature is not None:
         check_temperature(temperature)
     checked_particles(particles, guidance or 1.0)
-    shown_film = check_out(out, requested(film, frames, seconds, scale))
+    shown_film = film_of(out, film, frames, seconds, scale)
+    scale = scale or (LABELLED_SCALE if labels else 1)
+    pictures = picture_files(pictures)
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
-    task = paint.plan(loaded.info, CompleteValues(n, seed, class_name, None, temperature, guidance, particles))
-    original, known = read_picture(picture, keep_rows, mask, loaded.info, clean)
-    task.fill([original.tobytes()], [known.tobytes()])
-    check_sheet(out, shown_film, n + 2, config, n + 2)
+    values = CompleteValues(n, seed, class_name, None, temperature, guidance, particles)
+    given = [read_picture(picture, keep_rows, mask, loaded.info, clean) for picture in pictures]
+    tasks = [paint.plan(loaded.info, values) for _ in given]
+    for task, (original, known) in zip(tasks, given, strict=True):
+        task.fill([original.tobytes()], [known.tobytes()])
+    check_sheet(out, shown_film, len(given) * (n + 2), config, n + 2, scale)
     with model_bar("painting") as progress:
-        loaded.run([task], "painting", progress)
-    painted = task.result()
+        loaded.run(tasks, "painting", progress)
+    painted = [task.result() for task in tasks]
 
-    # Sheets and films also show the picture, occluded and whole.
-    images, kept = painted.images, painted.known
-    assert kept is not None
+    # Sheets and films also show each picture, occluded and whole.
+    images, kept = (
+        np.stack([one.images for one in painted]),
+        np.stack([one.known for one in painted if one.known is not None]),
+    )
     if out.suffix.lower() in FILMS:
-        occluded = np.where(known, original, np.uint8(UNPAINTED))
-        images = np.concatenate((occluded[None], images, original[None]))
-        kept = np.pad(kept, ((1, 1), (0, 0), (0, 0)), constant_values=True)
-    save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept)
+        occluded = [np.where(known, original, np.uint8(UNPAINTED)) for original, known in given]
+        originals = [original for original, _ in given]
+        images = np.concatenate((np.stack(occluded)[:, None], images, np.stack(originals)[:, None]), 1)
+        kept = np.pad(kept, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=True)
+    images, kept = images.reshape(len(given), -1, *config.image_shape), kept.reshape(-1, config.height, config.width)
+    if labels:
+        names = [picture.stem for picture in pictures] if len(pictures) > 1 else ()
+        titles = ("occluded", *map(str, range(1, n + 1)), "original")
+        save_classes(images, names, out, shown_film, scale, titles, kept)
+    else:
+        save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept, scale=scale)
 
     # What the known pixels cost, and how many of the particles still count, is part of the summary.
-    evidence, effective = painted.evidence_bits, painted.effective_particles
-    assert evidence is not None
-    assert effective is not None
-    run = task.request.particles_of(0)
+    evidence = np.concatenate([one.evidence_bits for one in painted])
+    effective = np.concatenate([one.effective_particles for one in painted])
+    run = tasks[0].request.particles_of(0)
     words = f", {evidence.mean():.2f} bits for the known pixels"
     words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
-    more: dict[str, object] = {**task.used}
-    more |= {"class": painted.class_names(config)[0]} if task.label(0) else {}
+    more: dict[str, object] = {**tasks[0].used}
+    more |= {"class": painted[0].class_names(config)[0]} if tasks[0].label(0) else {}
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
-    print_summary(painted.bits_per_dim, "completions", out, seed, as_json, more, words)
+    bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
+    print_summary(bits_per_dim, "completions", out, seed, as_json, more, words)

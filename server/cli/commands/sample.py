@@ -11,7 +11,6 @@ import typer
 from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
-from scanline.model.images.film import requested
 from scanline.model.inputs import check_temperature, checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
@@ -56,7 +55,7 @@ def sample(
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
     if cluster is None:
         zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
-    from scanline.model.images.saving import check_out, check_sheet, save_classes, save_images
+    from scanline.model.images.saving import check_sheet, film_of, save_classes, save_images
     from scanline.model.inference import load
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import PaintValues
@@ -64,7 +63,7 @@ def sample(
 
     if temperature is not None:
         check_temperature(temperature)
-    shown_film = check_out(out, requested(film, frames, seconds, scale))
+    shown_film = film_of(out, film, frames, seconds, scale)
     if each_class and class_name is not None:
         raise ValueError("--class and --each-class exclude each other; give one of them")
     if cluster is not None:
@@ -87,16 +86,16 @@ def sample(
     n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
     values = [PaintValues(n, seed, name, None, temperature, guidance) for name in names]
     tasks = [paint.plan(loaded.info, each) for each in values]
-    check_sheet(out, shown_film, n * len(tasks), config, n if each_class else None)
+    check_sheet(out, shown_film, n * len(tasks), config, n if each_class else None, scale or 1)
     with model_bar("painting") as progress:
         loaded.run(tasks, "painting", progress)
     painted = [task.result() for task in tasks]
 
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
     if each_class:
-        save_classes(images, config.class_names, out, shown_film)
+        save_classes(images, config.class_names, out, shown_film, scale or 1)
     else:
-        save_images(images[0], out, film=shown_film)
+        save_images(images[0], out, film=shown_film, scale=scale or 1)
     shown = [name for batch in painted for name in batch.class_names(config)]
     more: dict[str, object] = {**tasks[0].used}
     more |= {"classes": shown} if shown else {}

@@ -83,3 +83,23 @@ def test_options_are_handed_on_and_the_numbers_are_reported(
     if particles > 1:
         words += f", at least {expected.effective_particles.min():.1f} of {particles} particles effective"
     assert done(*command, "--out", out).endswith(f"{words}\n")
+
+
+def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(
+    tmp_path: Path, complete: tuple[object, ...], picture: Path
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name in ("b", "a"):
+        (folder / f"{name}.png").write_bytes(picture.read_bytes())
+    plain, labelled, alone = (tmp_path / name for name in ("plain.png", "labelled.png", "alone.npy"))
+    done(*complete, folder, "--keep-rows", 4, "--out", plain, "--scale", 3)
+    done(*complete, folder, "--keep-rows", 4, "--out", labelled, "--scale", 3, "--labels")
+    done(*complete, picture, "--keep-rows", 4, "--out", alone)
+    figure = np.asarray(Image.open(plain))
+    assert figure.shape == (2 * 21 + 3, 5 * 15 + 4 * 3)  # gaps of 3 pixels
+    assert (figure[21:24] == 255).all()
+    np.testing.assert_array_equal(figure[:21, 18:33], np.load(alone)[0].repeat(3, 0).repeat(3, 1))  # beside a second
+    both = np.asarray(Image.open(labelled))
+    np.testing.assert_array_equal(both[-figure.shape[0] :, -figure.shape[1] :], figure)
+    assert both.min() < 128 < both.max() == 255

@@ -69,6 +69,9 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, cl
     assert line_of(guarded_server, "model")["path"] == "/v1/models/{name:path}"
     client.get("/sk-in-the-wrong-place?key=sk-in-the-wrong-place", headers={"x-request-id": "nowhere"})
     assert line_of(guarded_server, "nowhere")["path"] == "other"
+    for path, logged in ((URL, URL), ("/v1/models/sk-in-the-wrong-place", "other")):
+        assert httpx.get(guarded_server.url + path, headers={"x-request-id": f"keyless{len(path)}"}).status_code == 401
+        assert line_of(guarded_server, f"keyless{len(path)}")["path"] == logged
     assert "wrong-place" not in "".join(guarded_server.log)
 
 
