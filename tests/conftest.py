@@ -7,8 +7,10 @@ functions only, since the process that distributes tests to workers reads this f
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import gc
+import inspect
 import os
 from collections.abc import Iterator
 from importlib import import_module
@@ -17,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from scanline.model.config import ModelConfig
@@ -101,6 +105,18 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
     atexit.register(gc.unfreeze)  # after pytest's own collections: libraries look for leaks at exit
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, on the loop of the fixture `runner` where one of its fixtures needs that."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    has_runner = "runner" in pyfuncitem.fixturenames
+    run = pyfuncitem._request.getfixturevalue("runner").run if has_runner else asyncio.run
+    run(asyncio.wait_for(pyfuncitem.obj(**given), PATIENCE))
+    return True
 
 
 @pytest.fixture(autouse=True)

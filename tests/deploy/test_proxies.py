@@ -1,23 +1,235 @@
-"""The proxies of deploy/proxies in front of a real server: images, events at once, websockets, and whose they are."""
+"""deploy/kubernetes/ray/nginx.conf and deploy/proxies in front of a real server: what passes and what is refused."""
 
+import json
 import shutil
 import signal
 import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
-from tests.support.pictures import painted
-from tests.support.server.infrastructure.nginx_proxy import accepts, free_port
-from tests.support.server.running_server import Server, serve
+from tests.support.pictures import encode, painted, text
+from tests.support.server.infrastructure.nginx_proxy import NginxProxy, accepts, free_port, nginx_before, runs_here
+from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
+from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
+from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
-from tests.support.waiting import PATIENCE, wait_for
+from tests.support.waiting import wait_for
+
+UPGRADE = post_request("/v1/images/stream", {}, upgrade="websocket", connection="upgrade, close")
+SECRET_HEADERS = ["x-request-timeout-seconds", "x-request-disconnect-disabled", "serve-multiplexed-model-id"]
+
+
+@pytest.fixture(scope="module")
+def nginx() -> None:
+    if not runs_here():
+        pytest.skip("nginx with its stream module is not installed")
+
+
+@pytest.fixture(scope="module")
+def proxy(nginx: None, grey_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NginxProxy]:
+    folder = tmp_path_factory.mktemp("nginx")
+    with serve(grey_directory, "--slots", "32") as server, nginx_before(server.url[7:], folder) as proxy:
+        yield proxy
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Answers with the headers of the request, or under /events with one event after the other."""
+
+    protocol_version = "HTTP/1.1"
+    another = threading.Event()  # set: the second event may come, and all later ones
+    aborted = threading.Event()  # set: an answer could not be sent to its end
+
+    def do_GET(self) -> None:
+        if self.path == "/events":
+            self.send_events()
+            return
+        body = json.dumps({name.lower(): value for name, value in self.headers.items()}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send_events(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        try:
+            self.wfile.write(b"data: 1\n\n")
+            self.another.wait(PATIENCE)
+            while True:
+                self.wfile.write(b"data: 2\n\n" * 1000)
+        except OSError:
+            self.aborted.set()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def upstream(nginx: None, tmp_path: Path) -> Iterator[NginxProxy]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Upstream.another.clear()
+    Upstream.aborted.clear()
+    try:
+        with nginx_before(f"127.0.0.1:{server.server_port}", tmp_path) as proxy:
+            yield proxy
+    finally:
+        Upstream.another.set()
+        server.shutdown()
+        thread.join()
+
+
+def test_images_edits_events_and_websockets_pass(proxy: NginxProxy, grey: Transformer) -> None:
+    expected = paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
+    with httpx.Client(base_url=proxy.url, timeout=PATIENCE) as client:
+        answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
+        assert np.array_equal(painted(answer.json()), expected)
+        assert len(answer.headers.get_list("x-request-id")) == 1
+        events = post_for_events(client, GENERATIONS, n=3, seed=7, partial_images=2)
+        assert np.array_equal(images(events), expected)
+        kept = client.post(EDITS, json={"image": text(encode(expected[0])), "keep_rows": 4, "n": 2}).json()
+        assert np.array_equal(painted(kept)[:, :4], np.broadcast_to(expected[0, :4], (2, 4, 5)))
+        scored = client.post(LIKELIHOODS, files=[("image", encode(expected[0]))])
+        assert scored.status_code == 200
+    with connected(proxy.url) as websocket:
+        job = websocket.paint(type="generate", n=3, seed=7)
+    assert np.array_equal(job.images().reshape(3, 7, 5), expected)
+
+
+def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(upstream: NginxProxy) -> None:
+    with httpx.stream("GET", f"{upstream.url}/events", timeout=PATIENCE) as answer:
+        assert next(answer.iter_lines()) == "data: 1"  # the second one is not sent yet
+        Upstream.another.set()
+    assert Upstream.aborted.wait(PATIENCE)
+
+
+def test_an_answer_that_nobody_reads_is_aborted(upstream: NginxProxy) -> None:
+    Upstream.another.set()
+    with open_connection(upstream, receive_buffer=4096) as connection:  # type: ignore[arg-type]
+        connection.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert Upstream.aborted.wait(PATIENCE)
+
+
+def test_refusals_of_the_api_keep_their_words(proxy: NginxProxy) -> None:
+    with httpx.Client(base_url=proxy.url, timeout=PATIENCE) as client:
+        for path, status, code in (("/nowhere", 404, "not_found"), (GENERATIONS, 405, "method_not_allowed")):
+            answer = client.get(path)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+            assert len(answer.headers.get_list("x-request-id")) == 1
+        assert client.post(GENERATIONS, json={"n": 0}).json()["error"]["param"] == "n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (b"GET /-/routes HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", 404, "not_found"),
+        (b"nonsense\r\n\r\n", 400, "invalid_http"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n", 400, "invalid_http"),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400, "invalid_http"),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "address_too_long"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 9000 + b"\r\n\r\n", 431, "headers_too_long"),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 20_000, 431, "headers_too_long"),
+        (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 16000001\r\nconnection: close\r\n\r\n", 413, "body_too_large"),
+        (UPGRADE, 405, "method_not_allowed"),
+    ],
+)
+def test_what_nginx_refuses_is_an_error_as_all(proxy: NginxProxy, request_: bytes, status: int, code: str) -> None:
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(request_)
+        answer = parse_response(read_until_closed(connection))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    wait_for(lambda: answer.headers["x-request-id"] in proxy.log.read_text(), "the refusal in the log")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET / HTTP/1.1\r\nhost: x\r\n", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"],
+    ids=["nothing", "half a head", "half a body"],
+)
+def test_who_sends_nothing_more_is_disconnected(proxy: NginxProxy, begun: bytes) -> None:
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(begun)
+        read_until_closed(connection)  # its time limit is PATIENCE
+
+
+def test_a_head_that_never_ends_is_cut_off_although_bytes_keep_coming(proxy: NginxProxy) -> None:
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(b"GET / HTTP/1.1\r\n")
+        deadline = time.monotonic() + PATIENCE
+        try:
+            while time.monotonic() < deadline:
+                connection.sendall(b"a: b\r\n")
+                time.sleep(0.1)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+    pytest.fail("nginx still reads")
+
+
+def test_one_address_has_limits_of_connections_requests_and_websockets(proxy: NginxProxy) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(open_connection(proxy)) for _ in range(60)]  # type: ignore[arg-type]
+        for connection in silent[40:]:
+            assert read_until_closed(connection) == b""  # at once: no head was sent
+    wait_for(lambda: _answers(proxy), "nginx to notice that these connections are closed")
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(connected(proxy.url))
+        with pytest.raises(InvalidStatus) as caught, connected(proxy.url):
+            pass
+        answer = caught.value.response
+        assert (answer.status_code, json.loads(answer.body or b"")["error"]["code"]) == (429, "too_many_requests")
+        assert int(answer.headers["retry-after"]) > 0
+
+
+def _answers(proxy: NginxProxy) -> bool:
+    try:
+        return httpx.get(f"{proxy.url}/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_pipelined_requests_are_answered_one_after_the_other(proxy: NginxProxy) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    last = request.replace(b"host: localhost", b"host: localhost\r\nconnection: close")
+    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+        connection.sendall(request * 50 + last)
+        assert read_until_closed(connection).count(b'{"status":"ok"}') == 51
+
+
+def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(upstream: NginxProxy) -> None:
+    forged = {"x-forwarded-for": "192.0.2.1", "forwarded": "for=192.0.2.1", "x-session-id": "a", "upgrade": "h2c"}
+    secret = dict.fromkeys(SECRET_HEADERS, "?1") | {"serve_multiplexed_model_id": "a"}
+    for path in ("/", "/v1/images/stream"):
+        headers = httpx.get(upstream.url + path, headers={**forged, **secret}).json()
+        assert headers["x-forwarded-for"] == "127.0.0.1"
+        absent = {*secret, "forwarded", "x-session-id"} - ({SECRET_HEADERS[0]} if path != "/" else set())
+        assert not headers.keys() & absent
+        assert headers.get("x-request-timeout-seconds") == (None if path == "/" else "0")
+    assert "upgrade" not in httpx.get(upstream.url, headers=forged).json()
+
+
+def test_a_service_that_is_gone_is_reported_in_our_words(nginx: None, tmp_path: Path) -> None:
+    with nginx_before("127.0.0.1:1", tmp_path) as proxy:
+        answer = httpx.get(f"{proxy.url}/v1/models", timeout=PATIENCE)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+        assert httpx.get(f"{proxy.url}/-/nginx").text == "ok\n"
+
 
 FOLDER = Path(__file__).parents[2] / "deploy/proxies"
 PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
@@ -26,41 +238,41 @@ COMMANDS = {  # file: the command, to which its path is added
     "Caddyfile": ["caddy", "run", "--adapter", "caddyfile", "--config"],
     "haproxy.cfg": ["haproxy", "-f"],
 }
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server(grey_directory: Path) -> Iterator[Server]:
+def trusting(grey_directory: Path) -> Iterator[Server]:
     with serve(grey_directory, "--slots", "32", "--trusted-proxy", "127.0.0.1", "--api-key", "sk-1") as server:
         yield server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_proxy_passes_everything_on(server: Server, tmp_path: Path, grey: Transformer, name: str) -> None:
+def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Transformer, name: str) -> None:
     program, *arguments = COMMANDS[name]
     if (binary := shutil.which(program, path=PATH)) is None:
         pytest.skip(f"{program} is not installed")
-    text, port = (FOLDER / name).read_text(), free_port()
-    for old, new in (("127.0.0.1:8000", server.url.removeprefix("http://")), ("8080", str(port))):
-        assert old in text
-        text = text.replace(old, new)
-    (tmp_path / name).write_text(text)
+    conf, port = (FOLDER / name).read_text(), free_port()
+    for old, new in (("127.0.0.1:8000", trusting.url.removeprefix("http://")), ("8080", str(port))):
+        assert old in conf
+        conf = conf.replace(old, new)
+    (tmp_path / name).write_text(conf)
     process = subprocess.Popen([binary, *arguments, str(tmp_path / name)], cwd=tmp_path, env={"HOME": str(tmp_path)})
     try:
         wait_for(lambda: accepts(port) or process.poll() is not None, program)
         url, headers = f"http://127.0.0.1:{port}", {"authorization": "Bearer sk-1", "x-forwarded-for": "192.0.2.7"}
         with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
             wait_for(lambda: client.get("/readyz").status_code == 200, "the server behind the proxy")
-            answer = client.post("/v1/images/generations", json={"n": 3, "seed": 7})
+            answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
             expected = paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
             np.testing.assert_array_equal(painted(answer.json()), expected)
             body = {"n": 1000, "stream": True, "partial_images": 1}
-            with client.stream("POST", "/v1/images/generations", json=body) as events:
+            with client.stream("POST", GENERATIONS, json=body) as events:
                 assert next(events.iter_lines()).startswith("event: "), "long before the last image is done"
         with connected(url, additional_headers=headers) as websocket:
             images = websocket.paint(type="generate", n=3, seed=7).images()
             np.testing.assert_array_equal(images.reshape(expected.shape), expected)
-        assert not [line for line in server.log if "client=192.0.2.7" in line], "a client cannot choose its address"
+        assert not [line for line in trusting.log if "client=192.0.2.7" in line], "a client cannot choose its address"
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert b" 200 " in connection.recv(65536)

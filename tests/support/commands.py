@@ -1,9 +1,11 @@
 """The command line on a CPU, run in this process as the console script runs it, or as a process of its own."""
 
 import os
+import resource
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from unittest.mock import patch
@@ -58,6 +60,17 @@ def refused(*arguments: object) -> str:
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
     assert ran.err.startswith("scanline: ")
     return ran.err.removeprefix("scanline: ").removesuffix("\n")
+
+
+@contextmanager
+def full_disk(most: int) -> Iterator[None]:
+    """Let files have so many bytes at most: this limit of the process stands for a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:

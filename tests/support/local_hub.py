@@ -84,7 +84,6 @@ class LocalHub:
         return self.repositories.setdefault(name, Repository(gated=gated)).commit(files)
 
     def clear(self) -> None:
-        """Forget repositories, requests and faults."""
         for each in (self.repositories, self.requests, self.interrupted, self.sizes, self.uploaded):
             each.clear()  # type: ignore[attr-defined]
 
@@ -93,7 +92,6 @@ class LocalHub:
         return {request.rpartition("/")[2] for request in self.requests if re.match("GET .+/resolve/", request)}
 
     def answer(self, method: str, path: str, body: bytes, authorization: str | None) -> Answer:
-        """Return the answer to a request."""
         self.requests.append(f"{method} {path}")
         for pattern, name in [*READ.items(), *WRITE.items()]:
             if match := re.fullmatch(pattern, path):

@@ -25,11 +25,10 @@ def nginx(name: str) -> str:
 
 COMPOSE, COMPOSE_CUDA = (documents(name)[0]["services"] for name in ("compose.yaml", "compose.cuda.yaml"))
 (CPU,), (CUDA,) = (documents(f"kubernetes/{name}/deployment.yaml") for name in ("cpu", "cuda"))
-PROXY, PROXY_SERVICE, PROXY_BUDGET = documents("kubernetes/ray/proxy.yaml")
+PROXY = documents("kubernetes/ray/proxy.yaml")[0]
 NGINX_CONF = (DEPLOY / "kubernetes/ray/nginx.conf").read_text()
 (RAY,) = documents("kubernetes/ray/rayservice.yaml")
 SERVE = yaml.safe_load(RAY["spec"]["serveConfigV2"])
 CLUSTER = RAY["spec"]["rayClusterConfig"]
 HEAD, (WORKERS,) = CLUSTER["headGroupSpec"], CLUSTER["workerGroupSpecs"]
 WORKLOADS = {"cpu": CPU["spec"], "proxy": PROXY["spec"], "head": HEAD, "workers": WORKERS}
-LABELS = {name: workload["template"]["metadata"]["labels"] for name, workload in WORKLOADS.items()}

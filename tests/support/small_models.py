@@ -15,6 +15,7 @@ WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 CLASSES = {"classes": (("7", "seven"), ("horse",), ("sea shell", "shell"))}
 MIXED = {"causal_conv": True, "blocks": 1, "block_width": 9}
 COLOUR_PIXELS = {"channels": 3, "predicts": "pixel_logistics", "window_centred": True, "outside": 128}
+AUTHORS = {"channels": 3, "norm": "post", "activation": "gelu", "embedding_join": "concat", "position": "sincos"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "post": {"norm": "post"},
@@ -30,15 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "grey pixels": {**WINDOW, "predicts": "pixel_logistics", "window_centred": True, "outside": 128},
     "pixels": {**WINDOW, **COLOUR_PIXELS, "causal_conv": True},
     "waves of pixels": {**WINDOW, **WAVES, **COLOUR_PIXELS, **MIXED, "norm": "post"},
-    "authors": {
-        "channels": 3,
-        "norm": "post",
-        "activation": "gelu",
-        "embedding_join": "concat",
-        "position": "sincos",
-        "scale": "elu",
-        **NO_START,
-    },
+    "authors": {**AUTHORS, "scale": "elu", **NO_START},
 }
 CORE = ["plain", "authors", "strokes", "waves of pixels"]  # between them each way to read and predict, and most options
 REST = [variant for variant in VARIANTS if variant not in CORE]

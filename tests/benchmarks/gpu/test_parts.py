@@ -1,4 +1,4 @@
-"""Parts of a GPU run: whatever one does, its findings are kept, its end is recorded, and the next one runs."""
+"""Parts of a GPU run: their findings are kept, their ends recorded, and the next one runs; what is found."""
 
 import json
 import os
@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
 from benchmarks.gpu import worker
-from benchmarks.gpu.parts import Part
+from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.correctness import Snapshot, compare
+from benchmarks.gpu.kernels import by_name, by_place
+from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.results import Finding, ResultsFile
 from benchmarks.gpu.setup import DRY, Sizes
+from benchmarks.gpu.tests_here import files_of_tests
 
 HEADER = {"schema": 1, "commit": "abc", "torch": "2", "triton": "3", "gpu": {"name": "none"}, "dry": True}
 
@@ -58,9 +63,7 @@ def recorded(path: Path) -> dict[str, Any]:
     return parts
 
 
-def test_whatever_a_part_does_its_findings_and_its_end_are_recorded_and_the_next_one_runs(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "METHOD", "fork")  # no part uses a device, and a spawned process imports torch
     parts = [
         part(works), part(raises), replace(part(works), name="after"), part(dies),
@@ -115,3 +118,84 @@ def test_results_of_another_machine_or_commit_are_not_mixed(path: Path, key: str
     ResultsFile(path, HEADER, False)
     with pytest.raises(ValueError, match=f"has {key} "):
         ResultsFile(path, {**HEADER, key: value}, True)
+
+
+def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import() -> None:
+    files = files_of_tests()
+    for kernel in ("attention", "step", "triton"):
+        assert any(file.startswith(f"tests/kernels/{kernel}/test_") for file in files)
+    assert "tests/model/backends/cuda/test_painting.py" in files
+    assert not any(file.startswith("tests/benchmarks") for file in files)
+
+
+def test_launches_are_listed_by_name_and_by_their_place_in_a_step() -> None:
+    step = [("_embed", 2.0), ("_linear", 5.0), ("_step", 9.0), ("_linear", 7.0)]
+    later = [(kernel, time + 1) for kernel, time in step]
+    names = {finding.name: finding.value for finding in by_name("p", step + later, 2)}
+    assert names == {"p/_linear": 13.0, "p/_step": 9.5, "p/_embed": 2.5}
+    places = [(finding.note, finding.value) for finding in by_place("p", step + later, 2)]
+    assert places == [("_embed", 2.5), ("_linear", 5.5), ("_step", 9.5), ("_linear", 7.5)]
+    for timed in ([], step + later[1:], step + later[::-1]):
+        (finding,) = by_place("p", timed, 2)
+        assert finding.value is None
+
+
+def snapshot(images: int) -> Snapshot:
+    torch.manual_seed(0)
+    return Snapshot(
+        images=torch.randint(0, 256, (5, 7), dtype=torch.uint8)[:images],
+        bits=torch.rand(5, dtype=torch.float64)[:images],
+        s=torch.rand(2, 5, 3, 4, 4)[:, :images],
+        z=torch.rand(2, 5, 3, 4)[:, :images],
+    )
+
+
+def test_images_of_both_are_compared_and_equal_ones_do_not_differ() -> None:
+    assert snapshot(3).differences(snapshot(5)) == {"images": 0, "bits": 0, "s": 0, "z": 0}
+
+
+@pytest.mark.parametrize("name", ["bits", "s", "z"])
+def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
+    mine = snapshot(4)
+    changed = getattr(mine, name).clone()
+    number = changed[2] if name == "bits" else changed[1, 2].flatten()[3]
+    number.copy_(torch.nextafter(number, torch.tensor(9.0, dtype=number.dtype)))
+    theirs = replace(mine, **{name: changed})
+    assert mine.differences(theirs) == {"images": 0, "bits": 0, "s": 0, "z": 0, name: 1}
+
+
+def test_later_snapshots_are_compared_with_the_largest_before() -> None:
+    expected: dict[int, Snapshot] = {}
+    assert list(compare("one", {1: snapshot(1)}, expected)) == []
+    (finding,) = compare("three", {1: snapshot(3)}, expected)
+    assert (finding.name, finding.value) == ("three/after_1_steps/differing", 0)
+    assert "of 1 images compared" in finding.note
+    assert len(expected[1].images) == 3
+
+
+@pytest.fixture
+def dry_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Arguments with which the code of every part runs without a GPU, with tiny sizes."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")  # main sets it, also where there is a GPU
+    return ["--dry-run", "--out", str(path), "--minutes", "60"]
+
+
+def test_results_are_kept(path: Path, dry_run: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    path.write_text("{}")
+    assert main(dry_run) == 2
+    assert "give --resume" in capsys.readouterr().err
+    assert path.read_text() == "{}"
+
+
+@pytest.mark.slow
+def test_every_part_runs(path: Path, dry_run: list[str]) -> None:
+    assert main(dry_run) == 0
+    assert json.loads(path.read_text())["gpu"]["name"] == "none: Triton's interpreter"
+    parts = recorded(path)
+    assert {name: part["status"] for name, part in parts.items()} == {part.name: "done" for part in PARTS}
+    assert [name for name, part in parts.items() if not part["findings"]] == []
+    findings = [finding for part in parts.values() for finding in part["findings"]]
+    differing = [finding["value"] for finding in findings if finding["name"].endswith("/differing")]
+    assert set(differing) == {0}
+    assert main([*dry_run, "--resume"]) == 0
+    assert recorded(path) == parts

@@ -22,105 +22,76 @@ ALL = {
 }
 RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
 SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
-
-WRONG = [  # the options, the message
-    ("--random imagenet", "--random: unknown preset 'imagenet'; known: "),
-    ("--random mnist --model mnist-small", "--model and --random exclude each other"),
-    ("--batches 1,0", "--batches: a batch has at least one image, not 0"),
-    ("--batches many", "--batches: give whole numbers separated by commas, not 'many'"),
-    ("--seconds 0", "--seconds: must be finite and greater than 0, not 0.0"),
-    ("--skip authors,lunch", "--skip: unknown part 'lunch'; known: latency, bulk,"),
-]
+WRONG = {  # the options: the message
+    "--random imagenet": "--random: unknown preset 'imagenet'; known: ",
+    "--random mnist --model mnist-small": "--model and --random exclude each other",
+    "--batches 1,0": "--batches: a batch has at least one image, not 0",
+    "--batches many": "--batches: give whole numbers separated by commas, not 'many'",
+    "--seconds 0": "--seconds: must be finite and greater than 0, not 0.0",
+    "--skip authors,lunch": "--skip: unknown part 'lunch'; known: latency, bulk,",
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def small_measurements() -> Iterator[None]:
-    """Ceilings that are measured quickly, and a tiny preset."""
+    """Ceilings that are measured quickly, and tiny presets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "COPY_BYTES", 2**16)
         patch.setattr(measure, "SQUARE", {"cpu": 16})
         patch.setattr(memory_over_position, "IMAGES", {"cpu": 4})
-        patch.setitem(PRESETS, "tiny", Preset("mnist", small_models.config(), TrainingConfig(updates=1)))
-        pixels = small_models.config(**small_models.VARIANTS["waves of pixels"])
-        patch.setitem(PRESETS, "tiny pixels", Preset("cifar10", pixels, TrainingConfig(updates=1)))
+        for name, variant in (("tiny", "plain"), ("tiny pixels", "waves of pixels")):
+            config = small_models.config(**small_models.VARIANTS[variant])
+            patch.setitem(PRESETS, name, Preset("mnist", config, TrainingConfig(updates=1)))
         yield
 
 
-@pytest.fixture(scope="module")
-def found(grey_directory: Path) -> dict[str, Any]:
-    """The one JSON object of a whole run."""
-    out = done(*SHORT, "--model", grey_directory, "--batches", "1,3", "--json")
+def test_the_json_object_has_every_part() -> None:
+    out = done(*SHORT, "--random", "tiny pixels", "--batches", "1,3", "--json")
     assert out.count("\n") == 1
-    parsed: dict[str, Any] = json.loads(out)
-    return parsed
-
-
-def test_the_json_object_has_every_part(found: dict[str, Any]) -> None:
+    found: dict[str, Any] = json.loads(out)
     assert set(found) == ALL
-    assert found["checked"]["batches"] == found["configuration"]["batches"] == [1, 3]
+    configuration = found["configuration"]
+    assert found["checked"]["batches"] == configuration["batches"] == [1, 3]
+    assert configuration["backend"] in ("cpu", "eager")
+    assert bool(configuration["fallbacks"]) == (configuration["backend"] != "cpu")
     assert set(found["ceilings"]["products_ms"]) >= {"1", "3"}
-    assert found["prefill"]["bytes_of_each"] == 17
-    scoring = found["scoring"]
-    assert scoring["images_per_second"] == pytest.approx(scoring["images"] / scoring["seconds_median"])
-    assert found["one_image"]["ours"]["seconds_median"] <= found["one_image"]["ours"]["seconds_p99"]
+    assert (found["step"], found["prefill"]["bytes_of_each"]) == ({"bytes": 3, "of_an_image": 20}, 30)
+    assert found["one_image"]["softmax"] == pytest.approx(1 / found["bulk"][0]["softmax"]["images_per_second"])
     assert [row["batch"] for row in found["bulk"]] == [1, 3]
     for row in found["bulk"]:
         assert set(row["ours"]) == set(row["softmax"]) == RATE
         assert (row["authors"] is None) == (missing_library() is not None)
-    assert len({look["tensor_bytes"] for look in found["over_position"]["ours"]["looks"]}) == 1
+        for program, steps in {"ours": 20, "softmax": 20, "authors": 60}.items():
+            if row[program] is not None:
+                seconds = steps * row[program]["step_ms_median"] / 1e3
+                assert row[program]["images_per_second"] == pytest.approx(row["batch"] / seconds)
+    looks = found["over_position"]["ours"]["looks"]
+    assert len({look["tensor_bytes"] for look in looks}) == 1
+    assert [look["position"] % 3 for look in looks] == [0] * 8
 
 
-def test_the_backend_is_reported_and_why_it_is_not_a_faster_one(
-    found: dict[str, Any], grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    configuration = found["configuration"]
-    assert configuration["backend"] in ("cpu", "eager")
-    assert bool(configuration["fallbacks"]) == (configuration["backend"] != "cpu")
+def test_the_tables_name_the_backend_and_the_step(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = done(*SHORT, "--random", "tiny pixels", "--batches", "1,2")
+    words = ["checked: the two views differ by", "torch matmul:", "memory copy:", "one image, alone:", "speed-up"]
+    words += ["prefill:", "over position", "a step paints a pixel, 3 bytes, 20 steps an image"]
+    assert [part for part in words if part not in shown] == []
+    assert ("a byte a step: 60 steps" in shown) == (missing_library() is None)
     short = (*SHORT, "--model", grey_directory, "--batches", 1, "--skip", "latency,bulk,reading,position")
     assert "backend eager, torch (cpu); precision exact" in done(*short, "--backend", "eager")
     monkeypatch.setattr(cpu_kernels, "unavailable_reason", lambda: "it was not compiled")
     assert "not used: cpu: it was not compiled" in done(*short)
 
 
-def test_parts_can_be_skipped() -> None:
-    skip = "latency,reading,position,authors,softmax"
-    out = done(*SHORT, "--random", "tiny", "--batches", 2, "--skip", skip, "--json")
-    result = json.loads(out)
+def test_parts_can_be_skipped_and_a_missing_baseline_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "missing_library", lambda: "it is not here")
+    command, skip = (*SHORT, "--random", "tiny", "--batches", 2), "latency,reading,position,softmax"
+    assert "it is not here" in done(*command, "--skip", skip)
+    result = json.loads(done(*command, "--skip", skip, "--json"))
     nothing = {key for key in ALL if result[key] is None}
     assert nothing - {"commit", "others_share_of_cpu"} == {"one_image", "prefill", "scoring", "over_position"}
     assert result["bulk"][0]["authors"] is result["bulk"][0]["softmax"] is None
-    assert result["left_out"] == []
-    skipped = done(*SHORT, "--random", "tiny", "--batches", 2, "--skip", f"{skip},bulk")
-    assert "torch matmul:" in skipped
-
-
-def test_a_model_of_pixels_is_measured_by_its_steps_and_the_authors_library_by_bytes() -> None:
-    command = (*SHORT, "--random", "tiny pixels", "--batches", "1,2")
-    result = json.loads(done(*command, "--json"))
-    assert result["step"] == {"bytes": 3, "of_an_image": 20}
-    assert result["prefill"]["bytes_of_each"] == 30
-    assert [look["position"] % 3 for look in result["over_position"]["ours"]["looks"]] == [0] * 8
-    steps = {"ours": 20, "softmax": 20} | ({} if missing_library() else {"authors": 60})
-    for row in result["bulk"]:
-        for program, of_an_image in steps.items():
-            seconds = of_an_image * row[program]["step_ms_median"] / 1e3
-            assert row[program]["images_per_second"] == pytest.approx(row["batch"] / seconds)
-    one = result["bulk"][0]
-    assert result["one_image"]["softmax"] == pytest.approx(1 / one["softmax"]["images_per_second"])
-    shown = done(*command)
-    words = ["checked: the two views differ by", "torch matmul:", "memory copy:", "one image, alone:", "speed-up"]
-    assert all(part in shown for part in (*words, "prefill:", "over position"))
-    assert "a step paints a pixel, 3 bytes, 20 steps an image" in shown
-    assert ("a byte a step: 60 steps" in shown) == (missing_library() is None)
-
-
-def test_a_baseline_that_is_not_installed_is_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "missing_library", lambda: "it is not here")
-    command = (*SHORT, "--random", "tiny", "--batches", "1,2", "--skip", "latency,reading,position,softmax")
-    result = json.loads(done(*command, "--json"))
-    assert [row["authors"] for row in result["bulk"]] == [None, None]
     assert result["left_out"] == ["it is not here"]
-    assert "it is not here" in done(*command)
+    assert "torch matmul:" in done(*command, "--skip", f"{skip},authors,bulk")
 
 
 def test_nothing_is_measured_after_a_failed_check(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +100,8 @@ def test_nothing_is_measured_after_a_failed_check(grey_directory: Path, monkeypa
     assert refused(*SHORT, "--model", grey_directory, "--batches", 1) == sentence
 
 
-def test_wrong_options_are_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("options", WRONG)
+def test_a_wrong_option_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str) -> None:
     monkeypatch.chdir(tmp_path)
-    for options, message in WRONG:
-        assert message in refused("bench", *options.split())
+    assert WRONG[options] in refused("bench", *options.split())
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 import json
 import os
-import struct
 import subprocess
 import zlib
 from dataclasses import replace
@@ -17,6 +16,7 @@ from scanline.model.formats.code_file import Codes, read
 from tests.support import shapes
 from tests.support.commands import done, refused, scanline
 from tests.support.pictures import encode, noise
+from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header
 from tests.support.server.running_server import SCANLINE
 
 
@@ -40,6 +40,9 @@ def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
     done("decompress", file, "--model", model, "-o", tmp_path / "out")
     found = [np.asarray(Image.open(tmp_path / "out" / f"{index}.png")) for index in range(4)]
     np.testing.assert_array_equal(found, images[[2, 3, 0, 1]])  # by name
+    for part in ("0", "1"):  # of several parts in one folder, none replaces another
+        done("decompress", file, "--model", model, "-o", tmp_path / "run.2", "--images", part)
+    assert sorted(os.listdir(tmp_path / "run.2")) == ["0.png", "1.png"]
 
 
 @pytest.mark.parametrize("kind", ["npy", "idx", "png"])
@@ -62,14 +65,19 @@ def test_some_images_of_an_array_an_idx_file_or_pictures(model: Path, tmp_path: 
     np.testing.assert_array_equal(np.load(out), images[[3, 0, 1]])
 
 
+# Pillow reads such a file as RGB, of which it keeps the upper 8 bits
+DEEP = SIGNATURE + header(depth=16, colour=2) + chunk(b"IDAT", zlib.compress(bytes(7 * (1 + 5 * 6)))) + END
+
+
 def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Path) -> None:
     file, picture = tmp_path / "images.scan", tmp_path / "a.png"
-    for image, said in (
-        (noise(7, 5, 3), "a.png has colours, and the model's images are grey."),
-        (noise(7, 5, 2), "a.png has transparent pixels, which would be lost."),
-        (noise(3, 3), "a.png is 3x3; the model needs exactly 5x7."),
+    for data, said in (
+        (encode(noise(7, 5, 3)), "a.png has colours, and the model's images are grey."),
+        (encode(noise(7, 5, 2)), "a.png has transparent pixels, which would be lost."),
+        (encode(noise(3, 3)), "a.png is 3x3; the model needs exactly 5x7."),
+        (DEEP, "a.png has 16 bits a channel"),
     ):
-        picture.write_bytes(encode(image))
+        picture.write_bytes(data)
         assert said in refused("compress", picture, "--model", model, "-o", file)
     assert not file.exists()
     picture.write_bytes(encode(noise(7, 5)))
@@ -86,8 +94,7 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
 
 
 def test_pictures_and_codes_through_pipes(model: Path) -> None:
-    picture = noise(7, 5)
-    pipe = {"check": True, "capture_output": True}
+    picture, pipe = noise(7, 5), {"check": True, "capture_output": True}
     codes = subprocess.run([SCANLINE, "compress", "-", "--model", model, "-o", "-"], input=encode(picture), **pipe)
     assert codes.stderr.startswith(b"1 images in -")
     back = subprocess.run([SCANLINE, "decompress", "-", "--model", model, "-o", "-"], input=codes.stdout, **pipe)
@@ -95,26 +102,11 @@ def test_pictures_and_codes_through_pipes(model: Path) -> None:
 
 
 def test_a_folder_with_a_pipe_and_a_broken_picture(model: Path, tmp_path: Path) -> None:
-    folder, file = tmp_path / "v1.2", tmp_path / "images.scan"
+    folder = tmp_path / "v1.2"
     folder.mkdir()
     for index, image in enumerate(noise(3, 7, 5)):
         (folder / f"{index}.png").write_bytes(encode(image)[: 60 if index == 1 else None])
     os.mkfifo(folder / "control")
-    ran = scanline("compress", folder, "--model", model, "-o", file)
+    ran = scanline("compress", folder, "--model", model, "-o", tmp_path / "images.scan")
     assert (ran.status, ran.out[:8]) == (1, "2 images")
     assert ran.err == "not encoded: 1.png: it is a broken picture\nnot encoded: control: it is not a regular file\n"
-    for part in ("0", "1"):  # of several parts in one folder, none replaces another
-        done("decompress", file, "--model", model, "-o", folder / "run.2", "--images", part)
-    assert sorted(os.listdir(folder / "run.2")) == ["0.png", "1.png"]
-
-
-def test_a_picture_of_16_bits_a_channel_is_refused(model: Path, tmp_path: Path) -> None:
-    """Pillow reads such a file as RGB, of which it keeps the upper 8 bits."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header, rows = struct.pack(">IIBBBBB", 5, 7, 16, 2, 0, 0, 0), bytes(7 * (1 + 5 * 6))
-    deep = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-    (tmp_path / "deep.png").write_bytes(deep)
-    assert "deep.png has 16 bits a channel" in refused("compress", tmp_path / "deep.png", "--model", model)

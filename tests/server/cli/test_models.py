@@ -1,18 +1,87 @@
-"""scanline models, and push to the Hugging Face Hub."""
+"""scanline models, push, import and export: the Hugging Face Hub, the authors' checkpoints, ONNX by name or option."""
 
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+import torch
 
 from scanline.model import zoo
+from scanline.model.extras import MissingExtraError
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.fast_transformers import EXPRESSIBLE, State, to_state
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support import small_models
-from tests.support.commands import done, refused, scanline
+from tests.support.commands import done, refused, scanline, without_onnx
 from tests.support.local_hub import TOKEN, local_hub, use
+
+THEIRS = {  # a model that the authors' code can express
+    **{"height": 28, "width": 28, "layers": 1, "key_width": 32, "value_width": 32, **EXPRESSIBLE},
+    "first_byte_histogram": small_models.HISTOGRAM,
+}
+
+
+@pytest.fixture
+def state() -> State:
+    return to_state(small_models.model(small_models.config(**THEIRS)))
+
+
+def test_an_imported_model_paints_and_goes_back(state: State, tmp_path: Path) -> None:
+    files = tmp_path / "weights.pth", tmp_path / "again.pth"
+    torch.save({"model_state": state, "optimizer_state": {}, "iteration": 7}, files[0])
+    result = done("import", files[0], tmp_path / "theirs")
+    assert "28x28, 1 layers of 2 heads of 32, 3 components, scales read as exp" in result
+    done("sample", "--model", tmp_path / "theirs", "-n", "2", "--out", tmp_path / "two.npy")
+    painted = np.load(tmp_path / "two.npy")
+    assert painted.shape == (2, 28, 28)
+    assert not painted[:, 0, 0].any()
+    done("export", tmp_path / "theirs", files[1])
+    first, again = (torch.load(file, weights_only=True)["model_state"] for file in files)
+    assert all(torch.equal(first[name], again[name]) for name in first if name != "pos_embedding.pe")
+
+
+def test_a_file_of_another_kind_is_refused_in_one_sentence(state: State, tmp_path: Path) -> None:
+    file = tmp_path / "weights.pth"
+    torch.save({"model_state": state | {"predictor.weight": torch.zeros(4, 64)}}, file)
+    assert "weights.pth: tensor 'predictor.weight' has 4 rows" in refused("import", file, tmp_path / "out")
+    file.write_bytes(b"PK nothing")
+    assert "is not a torch checkpoint of plain tensors" in refused("import", file, tmp_path / "out")
+    assert "is missing" in refused("import", tmp_path / "nothing.pth", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_the_authors_code_cannot_express_is_not_exported(tmp_path: Path) -> None:
+    save_model(small_models.model(small_models.config(**THEIRS | {"norm": "pre"})), tmp_path)
+    for model, said in (("mnist-small", "step of 'pixel', only 'byte'"), (tmp_path, "norm of 'pre'")):
+        assert f"the authors' code has no {said}" in refused("export", model, tmp_path / "weights.pth")
+    assert not (tmp_path / "weights.pth").exists()
+
+
+def test_the_option_or_the_name_of_the_file_asks_for_onnx(grey_directory: Path, tmp_path: Path) -> None:
+    done("export", grey_directory, tmp_path / "grey", "--onnx", "--weights", "int8")
+    done("export", grey_directory, tmp_path / "grey.onnx", "--weights", "float32")
+    sizes = [(tmp_path / name).stat().st_size for name in ("grey", "grey.onnx")]
+    assert sizes[0] < sizes[1]
+    onnx.checker.check_model(tmp_path / "grey", full_check=True)
+
+
+def test_a_wrong_choice_of_weights_is_refused(grey_directory: Path, tmp_path: Path) -> None:
+    for file, weights, said in (
+        (tmp_path / "out.onnx", "int4", "unknown weights 'int4'; known: float32, float16, int8"),
+        (tmp_path / "out.pth", "int8", "--weights is for ONNX: add --onnx"),
+    ):
+        assert refused("export", grey_directory, file, "--weights", weights) == said
+        assert not file.exists()
+
+
+def test_without_onnx_it_is_named(grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_onnx(monkeypatch)
+    assert refused("export", grey_directory, tmp_path / "step.onnx") == str(MissingExtraError("ONNX export", "onnx"))
+    done("export", "--help")
 
 
 def test_the_shipped_models_are_listed_as_json_and_as_a_table() -> None:
@@ -26,29 +95,23 @@ def test_the_shipped_models_are_listed_as_json_and_as_a_table() -> None:
     assert all(name in table for name in ("model", "bits/dim", *zoo.names()))
 
 
-def test_a_pushed_model_is_named_on_the_command_line_and_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = tmp_path / "own"
+def test_a_pushed_model_is_found_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, sheet = tmp_path / "own", tmp_path / "sheet.npy"
     save_model(small_models.model(small_models.config()), directory)
     with local_hub() as hub:
         use(hub, tmp_path / "cache", monkeypatch)
-        sentence = f"org/digits: {hub.url} wants a token; log in by `hf auth login` or set HF_TOKEN\n"
         ran = scanline("push", directory, "org/digits")
-        assert (ran.status, ran.err.splitlines(keepends=True)[-1]) == (2, f"scanline: {sentence}")
+        sentence = f"scanline: org/digits: {hub.url} wants a token; log in by `hf auth login` or set HF_TOKEN"
+        assert (ran.status, ran.err.splitlines()[-1]) == (2, sentence)
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         ran = scanline("push", directory, "org/digits", "--private", "--message", "The first")
         commit = hub.repositories["org/digits"].branches["main"]
-        assert (ran.status, ran.out.splitlines()) == (
-            0,
-            [f"{hub.url}/org/digits/commit/{commit}", "serve it: scanline serve --model org/digits"],
-        )
-        warning = (
-            f"scanline: warning: {directory} has no evaluation.json; `scanline evaluate {directory} --data DIR --save`"
-        )
-        assert ran.err == f"{warning} measures its bits/dim for the card\n"
+        lines = [f"{hub.url}/org/digits/commit/{commit}", "serve it: scanline serve --model org/digits"]
+        assert (ran.status, ran.out.splitlines()) == (0, lines)
+        command = f"`scanline evaluate {directory} --data DIR --save`"
+        warning = f"{directory} has no evaluation.json; {command} measures its bits/dim for the card"
+        assert ran.err == f"scanline: warning: {warning}\n"
 
-        sheet = tmp_path / "sheet.npy"
         painted = done("sample", "--model", "org/digits", "-n", 2, "--seed", 7, "--out", sheet, "--json")
         assert json.loads(painted)["n"] == 2
         (model,) = served_models(Settings(models=(f"org/digits@{commit}",))).all.values()

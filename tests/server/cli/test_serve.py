@@ -4,32 +4,34 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from scanline.server.api.routes.page import BUILT
 from scanline.server.engine.local import engine_client
 from tests.support.server.forked_server import AVAILABLE
 from tests.support.server.running_server import Server, serve
-from tests.support.server.sockets import open_connection
-from tests.support.server.websocket_client import connected
+from tests.support.server.shared_servers import LONG, arguments
+from tests.support.server.sockets import GET_ASSET, open_connection
+from tests.support.server.websocket_client import WebsocketClient, connected
 from tests.support.waiting import PATIENCE, wait_for
 
 UNSHARE = shutil.which("unshare")
 CRASHES = len(engine_client.RESTART_DELAYS)
-ENDLESS = 100_000  # images: minutes of work
-LONG = (
-    "--slots",
-    "1",
-    "--max-images-per-request",
-    str(ENDLESS),
-    "--max-waiting-images",
-    str(ENDLESS),
-    "--client-share",
-    "1",
-)
+OPTIONS = {"slots": 1, "max-images-per-request": LONG, "max-waiting-images": LONG, "client-share": 1}
+BUSY = arguments({**OPTIONS, "drain-seconds": 3600})
+
+
+@contextmanager
+def painting(server: Server) -> Iterator[WebsocketClient]:
+    """A client of minutes of work that has begun."""
+    with connected(server.url) as painter:
+        painter.send(type="generate", n=LONG)
+        painter.receive()
+        yield painter
 
 
 def assert_left(server: Server, status: int) -> None:
@@ -45,10 +47,8 @@ def without_delays() -> None:
 
 @pytest.mark.skipif(not AVAILABLE, reason="no fork server whose forks can be prepared")
 def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory: Path) -> None:
-    with serve(grey_directory, *LONG, prepare=without_delays) as server, connected(server.url) as painter:
-        painter.send(type="generate", n=ENDLESS)
-        painter.receive()
-        killed: set[int] = set()
+    killed: set[int] = set()
+    with serve(grey_directory, *BUSY, prepare=without_delays) as server, painting(server) as painter:
 
         def kill_a_new_one() -> bool:
             for engine in set(server.engines()) - killed:
@@ -65,9 +65,7 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
 
 def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_still(grey_directory: Path) -> None:
     for stands_still in (False, True):
-        with serve(grey_directory, *LONG) as server, connected(server.url) as painter:
-            painter.send(type="generate", n=ENDLESS)
-            painter.receive()
+        with serve(grey_directory, *BUSY) as server, painting(server):
             if stands_still:
                 os.kill(server.engine, signal.SIGSTOP)
             server.process.kill()
@@ -89,17 +87,13 @@ def test_a_killed_server_takes_along_an_engine_that_loads(loading: Server) -> No
     assert_left(loading, -signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)])
-def test_a_second_signal_ends_server_and_engine_at_once(
-    grey_directory: Path, first: signal.Signals, second: signal.Signals
-) -> None:
-    with serve(grey_directory, *LONG, "--drain-seconds", "3600") as server, connected(server.url) as painter:
-        painter.send(type="generate", n=ENDLESS)
-        painter.receive()
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_server_and_engine_at_once(grey_directory: Path, first: signal.Signals) -> None:
+    with serve(grey_directory, *BUSY) as server, painting(server):
         server.process.send_signal(first)
         wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
-        server.process.send_signal(second)
-        assert_left(server, 128 + second)
+        server.process.send_signal(signal.SIGINT)
+        assert_left(server, 128 + signal.SIGINT)
 
 
 @pytest.mark.slow
@@ -109,17 +103,14 @@ def test_a_second_signal_ends_server_and_engine_at_once(
 )
 def test_a_second_signal_ends_a_server_that_is_process_1(grey_directory: Path) -> None:
     """As in a container without an init: there the kernel ignores signals whose handler is the default one."""
-    server = Server(grey_directory, *LONG, "--drain-seconds", "3600", command=(str(UNSHARE), "-fp", "--kill-child"))
+    server = Server(grey_directory, *BUSY, command=(str(UNSHARE), "-fp", "--kill-child"))
     try:
         server.wait_until_ready()
         (first,) = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
         assert Path(f"/proc/{first}/status").read_text().partition("NSpid:")[2].split()[:2] == [first, "1"]
-        with connected(server.url) as painter:
-            painter.send(type="generate", n=ENDLESS)
-            painter.receive()
+        with painting(server), server.client() as client:
             os.kill(int(first), signal.SIGTERM)
-            with server.client() as client:
-                wait_for(lambda: client.get("/readyz").status_code == 503, "a server that drains")
+            wait_for(lambda: client.get("/readyz").status_code == 503, "a server that drains")
             os.kill(int(first), signal.SIGTERM)
             assert_left(server, 128 + signal.SIGTERM)
     finally:
@@ -143,10 +134,11 @@ def test_sigterm_ends_a_server_that_still_loads_with_status_0(loading: Server) -
 
 
 def test_a_client_that_reads_no_file_of_the_page_delays_no_exit(grey_directory: Path) -> None:
-    with serve(grey_directory, "--drain-seconds", "3600") as server:
-        (path,) = [f"/assets/{file.name}" for file in (BUILT / "assets").glob("*.wasm.gz")]
-        with open_connection(server, receive_buffer=4096) as connection:
-            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
-            assert connection.recv(12) == b"HTTP/1.1 200"
-            server.process.send_signal(signal.SIGTERM)
-            assert_left(server, 0)
+    with (
+        serve(grey_directory, "--drain-seconds", "3600") as server,
+        open_connection(server, receive_buffer=4096) as connection,
+    ):
+        connection.sendall(GET_ASSET)
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        server.process.send_signal(signal.SIGTERM)
+        assert_left(server, 0)

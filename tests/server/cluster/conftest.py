@@ -16,7 +16,8 @@ from scanline.model.formats.model_dir import GENERATION
 if find_spec("ray") is None:
     collect_ignore_glob = ["*.py"]
 else:
-    from tests.support.cluster.cluster_service import KEY, Service, free_port, running
+    from tests.support.cluster.cluster_service import KEY, Service, running
+    from tests.support.server.infrastructure.nginx_proxy import free_port
 
 PATIENT = {
     "RAY_worker_niceness": "0",  # Ray's default is 15: other tests' processes would go first
@@ -27,7 +28,6 @@ PATIENT = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test that uses a cluster."""
     for item in items:
         if "proxy" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)

@@ -12,15 +12,12 @@ from scanline.server.cluster.arguments import HTTP_OPTIONS, NGINX_CONFIG, UNBOUN
 ROOT = Path(__file__).parents[3]
 
 
-def test_numbers_may_be_texts_and_all_have_defaults() -> None:
+def test_numbers_and_lists_may_be_texts_and_all_have_defaults() -> None:
     settings = cluster_settings({"model": "mnist-small", "replicas": "2", "gpus": "0.5", "slots": "512"})
     assert (settings.models, settings.replicas, settings.gpus, settings.slots) == (("mnist-small",), 2, 0.5, 512)
     assert cluster_settings({}) == ClusterSettings()
-
-
-@pytest.mark.parametrize("models", ["mnist-small,cifar10-small", ["mnist-small", "cifar10-small"]])
-def test_several_models_may_be_given(models: Any) -> None:
-    assert cluster_settings({"model": models}).models == ("mnist-small", "cifar10-small")
+    for models in ("mnist-small,cifar10-small", ["mnist-small", "cifar10-small"]):
+        assert cluster_settings({"model": models}).models == ("mnist-small", "cifar10-small")
 
 
 @pytest.mark.parametrize(
@@ -65,9 +62,7 @@ def test_keys_come_from_the_environment_and_are_not_printed(monkeypatch: pytest.
     assert "two" not in repr(cluster_settings({}))
 
 
-def test_ray_without_a_token_off_loopback_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ray_without_a_token_is_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     for mode, address, count in (("", "10.0.0.7", 1), ("token", "10.0.0.7", 0), ("", "127.0.0.1", 0)):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
         monkeypatch.setattr(application, "get_node_ip_address", lambda address=address: address)

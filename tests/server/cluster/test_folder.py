@@ -8,14 +8,28 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.sampling.messages import Finished, GenerateRequest
-from scanline.server.cluster.folder import FolderTask, Recipe, missing_images, open_folder, with_digest
-from scanline.server.engine.job import EngineFailedError
+from scanline.model.tasks.offline import paint_request
+from scanline.server.cluster.folder import FolderTask, Recipe, folder_task, missing_images, open_folder, with_digest
+from scanline.server.engine.job import EngineFailedError, Job
+from tests.support import shapes
+from tests.support.cluster.local_replicas import local_pool
 from tests.support.commands import refused, scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, 1.0)
-SEVENS = Recipe("mnist-small", 12, 7, 1.0, "7")
+SEVENS = replace(RECIPE, class_name="7")
 GUIDED = replace(SEVENS, guidance=2.5)
+OTHERS = {  # one recipe, another that needs another folder, the words about it
+    "model": (RECIPE, replace(RECIPE, model="cifar10-small"), "images of mnist-small, n 12, seed 7, "),
+    "n": (RECIPE, replace(RECIPE, n=13), "n 12, seed 7, temperature 1, not of"),
+    "seed": (RECIPE, replace(RECIPE, seed=8), "n 12, seed 7, temperature 1, not of"),
+    "class": (RECIPE, SEVENS, "n 12, seed 7, temperature 1, not of"),
+    "no class": (SEVENS, RECIPE, "n 12, seed 7, temperature 1, class 7, not of"),
+    "guidance": (SEVENS, GUIDED, r"temperature 1, class 7, not of .*, temperature 1, class 7, guidance 2\.5;"),
+    "other guidance": (GUIDED, replace(GUIDED, guidance=2.0), r", guidance 2\.5, not of .*, guidance 2;"),
+}
 IMAGE = bytes(range(35))
 
 
@@ -27,47 +41,26 @@ def painted(out: Path, *indices: int) -> FolderTask:
     return folder
 
 
-def test_a_new_folder_has_its_recipe(tmp_path: Path) -> None:
-    assert open_folder(tmp_path / "new", RECIPE, False) == RECIPE
-    assert open_folder(tmp_path / "new", RECIPE, False) == RECIPE
-    open_folder(tmp_path, RECIPE, True)
-    assert open_folder(tmp_path, Recipe("mnist-small", 12, 99, 1.0), True).seed == 7
+@pytest.mark.parametrize("what", OTHERS)
+def test_another_recipe_needs_another_folder(tmp_path: Path, what: str) -> None:
+    one, other, words = OTHERS[what]
+    assert open_folder(tmp_path / "new", one, False) == one
+    assert open_folder(tmp_path / "new", replace(one, seed=99), True) == one  # a random seed gives way
+    with pytest.raises(ValueError, match=f"contains .*{words}"):
+        open_folder(tmp_path / "new", other, False)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [Recipe("cifar10-small", 12, 7, 1.0), Recipe("mnist-small", 13, 7, 1.0), Recipe("mnist-small", 12, 8, 1.0), SEVENS],
-)
-def test_another_recipe_needs_another_folder(tmp_path: Path, other: Recipe) -> None:
-    open_folder(tmp_path, RECIPE, False)
-    with pytest.raises(ValueError, match="contains images of mnist-small, n 12, seed 7, temperature 1, not of"):
-        open_folder(tmp_path, other, False)
-
-
-def test_a_recipe_names_its_class_and_guidance_and_one_of_an_older_version_has_none(tmp_path: Path) -> None:
-    open_folder(tmp_path / "sevens", SEVENS, False)
-    with pytest.raises(
-        ValueError, match="contains images of mnist-small, n 12, seed 7, temperature 1, class 7, not of"
-    ):
-        open_folder(tmp_path / "sevens", RECIPE, False)
-    with pytest.raises(ValueError, match=r"temperature 1, class 7, not of .*, temperature 1, class 7, guidance 2\.5;"):
-        open_folder(tmp_path / "sevens", GUIDED, False)
-    open_folder(tmp_path / "guided", GUIDED, False)
-    assert open_folder(tmp_path / "guided", replace(GUIDED, seed=9), True) == GUIDED
-    with pytest.raises(ValueError, match=r"contains images of .*, guidance 2\.5, not of .*, guidance 2;"):
-        open_folder(tmp_path / "guided", replace(GUIDED, guidance=2.0), False)
+def test_a_recipe_of_an_older_version_has_no_class(tmp_path: Path) -> None:
     older = {"model": "mnist-small", "n": 12, "seed": 7, "temperature": 1.0}
     (tmp_path / "recipe.json").write_text(json.dumps(older))
     assert open_folder(tmp_path, RECIPE, False) == RECIPE
 
 
 def test_a_folder_is_of_the_model_that_painted_it_first(tmp_path: Path) -> None:
-    recipe = open_folder(tmp_path, RECIPE, False)
-    assert with_digest(tmp_path, recipe, ["a", "b"]).digest == "a"
-    recipe = open_folder(tmp_path, RECIPE, False)
-    assert with_digest(tmp_path, recipe, ["b", "a"]).digest == "a"
+    for served in (["a", "b"], ["b", "a"]):
+        assert with_digest(tmp_path, open_folder(tmp_path, RECIPE, False), served).digest == "a"
     with pytest.raises(ValueError, match="contains images of mnist-small with other weights or of another build"):
-        with_digest(tmp_path, recipe, ["b"])
+        with_digest(tmp_path, open_folder(tmp_path, RECIPE, False), ["b"])
 
 
 def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path) -> None:
@@ -83,14 +76,28 @@ def test_images_are_written_as_they_come(tmp_path: Path) -> None:
     folder = painted(tmp_path, 3, 11)
     assert np.asarray(Image.open(tmp_path / "03.png")).tobytes() == IMAGE
     assert folder.result() == [2.5, 2.5]
-    assert missing_images(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
     (tmp_path / "00.png").touch()
-    assert 0 in missing_images(tmp_path, 12)
+    assert missing_images(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
 
 
 def test_an_image_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(EngineFailedError, match=f"^{tmp_path / 'gone'}: No such file or directory\\.$"):
         painted(tmp_path / "gone", 3)
+
+
+async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path) -> None:
+    directory, missing = shapes.save(tmp_path / "guided", shapes.GUIDED), (1, 8, 30)
+    recipe = Recipe("guided", 40, 7, 1.0, "star", 2.5)
+    async with local_pool(directory) as (_, pool):
+        task = folder_task(recipe, missing, pool, ModelInfo(*await pool.model()), tmp_path, lambda done: None)
+        folder = Job(replace(task.request, id=next(pool.request_ids)), task)
+        with pool.reserve(folder.slots_left) as reservation, pool.run(folder, reservation):
+            assert pool.reserved_images == 6  # each takes two slots
+            await folder.wait()
+    assert (folder.images_left, len([*task.work()])) == (0, 3)
+    expected = paint_request(load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5))
+    for index in missing:
+        np.testing.assert_array_equal(Image.open(tmp_path / f"{index:02}.png"), expected.images[index].reshape(7, 5))
 
 
 def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
@@ -100,19 +107,13 @@ def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
     assert "refused" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--out", "sheet.png"), "--out sheet.png: --cluster writes into a folder"),
-        (
-            ("--device", "cpu"),
-            "--device, --precision and --backend are settings of the service; leave them out with --cluster",
-        ),
-        (
-            ("--backend", "cpu"),
-            "--device, --precision and --backend are settings of the service; leave them out with --cluster",
-        ),
-    ],
-)
-def test_options_that_exclude_cluster_are_refused(options: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
-    assert refused("sample", "--cluster", "127.0.0.1:1", "--out", tmp_path / "out", *options) == sentence
+SETTING = "--device, --precision and --backend are settings of the service; leave them out with --cluster"
+
+
+def test_options_that_exclude_cluster_are_refused(tmp_path: Path) -> None:
+    for option, value, sentence in (
+        ("--out", "sheet.png", "--out sheet.png: --cluster writes into a folder"),
+        ("--device", "cpu", SETTING),
+        ("--backend", "cpu", SETTING),
+    ):
+        assert refused("sample", "--cluster", "127.0.0.1:1", "--out", tmp_path / "out", option, value) == sentence

@@ -1,6 +1,7 @@
-"""The API of an ingress, behind the proxy of Serve."""
+"""The API of an ingress, behind the proxy of Serve, and `scanline sample --cluster` against its service."""
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import pytest
 
 from scanline.model.sampling.messages import Scored, ScoreRequest
 from scanline.server.engine.remote.over_ray import Route
-from tests.support.cluster.cluster_service import ALLOWED, KEY, Service, offline
-from tests.support.pictures import encode, painted, text
+from tests.support.cluster.cluster_service import ALLOWED, Service, offline
+from tests.support.commands import Ran, in_a_process
+from tests.support.pictures import decode, encode, painted
 from tests.support.server.infrastructure.nginx_proxy import nginx_before, runs_here
-from tests.support.server.openai_clients import official
 from tests.support.server.running_server import PATIENCE
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
@@ -64,16 +65,6 @@ def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
     assert job.messages[-1]["type"] == "done"
 
 
-def test_the_official_client_works(service: Service) -> None:
-    from openai import NotFoundError
-
-    with official(service.url, api_key=KEY) as client:
-        answer = client.images.generate(prompt="", n=2, extra_body={"seed": 7})
-        assert np.array_equal(painted(answer.model_dump()), offline(2, 7))
-        with pytest.raises(NotFoundError, match="The model 'dalle' does not exist"):
-            client.images.generate(prompt="", model="dalle")
-
-
 def test_errors_the_page_and_the_schema_have_their_shape(client: httpx.Client, service: Service) -> None:
     answer = client.post("/v1/images/generations", json={"n": 0})
     error = answer.json()["error"]
@@ -115,26 +106,52 @@ def test_a_shard_may_be_larger_than_grpcs_own_limit(service: Service) -> None:
     assert any(isinstance(event, Scored) for events in run.remote(command, route=Route()) for event in events)
 
 
+def sample(out: Path, *options: object) -> Ran:
+    """`scanline sample --cluster` on the cluster of these tests."""
+    import ray
+
+    return in_a_process("sample", "--cluster", ray.get_runtime_context().gcs_address, "--out", out, *options)
+
+
+def pictures(folder: Path) -> np.ndarray:
+    return np.stack([decode(path.read_bytes()) for path in sorted(folder.glob("*.png"))])
+
+
+def test_the_command_paints_and_completes_a_folder(service: Service, tmp_path: Path) -> None:
+    first = sample(tmp_path / "samples", "-n", 120, "--seed", 7, "--json")
+    assert first.status == 0, first.err
+    assert len(json.loads(first.out)["bits_per_dim"]) == 120
+    assert np.array_equal(pictures(tmp_path / "samples"), offline(120, 7))
+    for index in (3, 50, 119):
+        (tmp_path / "samples" / f"{index:03}.png").unlink()
+    kept = (tmp_path / "samples" / "004.png").stat().st_mtime_ns
+    again = sample(tmp_path / "samples", "-n", 120)
+    assert (again.status, "3 of them painted in this run" in again.out) == (0, True), again
+    assert np.array_equal(pictures(tmp_path / "samples"), offline(120, 7))
+    assert (tmp_path / "samples" / "004.png").stat().st_mtime_ns == kept
+
+
+def test_the_command_is_refused_a_model_that_is_not_served(service: Service, tmp_path: Path) -> None:
+    guided = sample(tmp_path / "guided", "-n", 3, "--guidance", 2)
+    assert (guided.status, guided.err) == (2, "scanline: guidance needs a class, or a prompt that names one.\n")
+    sentence = "scanline: --model cifar10-small: the cluster does not serve it; it serves mnist-small\n"
+    ran = sample(tmp_path / "out", "--model", "cifar10-small")
+    assert (ran.status, ran.err) == (2, sentence)
+
+
 if runs_here():  # nginx is installed
 
-    def test_everything_passes_nginx_and_serves_own_options_do_not(service: Service, tmp_path: Path) -> None:
+    def test_serves_own_options_do_not_pass_nginx(service: Service, tmp_path: Path) -> None:
         upstream = service.url.removeprefix("http://")
         with (
             nginx_before(upstream, tmp_path) as proxy,
             httpx.Client(base_url=proxy.url, timeout=PATIENCE, headers=ALLOWED) as client,
         ):
-            answer = client.post("/v1/images/generations", json={"n": 3, "seed": 7})
-            assert np.array_equal(painted(answer.json()), offline(3, 7))
-            events = post_for_events(client, "/v1/images/generations", n=2, seed=7, partial_images=2)
-            assert np.array_equal(images(events), offline(2, 7))
-            fields = {"image": text(encode(offline(1, 9)[0])), "keep_rows": 14}
-            assert client.post("/v1/images/edits", json=fields).status_code == 200
             with connected(proxy.url, additional_headers=ALLOWED) as websocket:
                 job = websocket.paint(type="generate", n=4, seed=7)
             assert np.array_equal(job.images().reshape(4, 28, 28), offline(4, 7))
             # Serve ends a request after as long as its client says; nginx does not let a client say it.
-            late = {"x-request-timeout-seconds": "0.001"}
-            fields = {"n": 100, "seed": 7}
+            late, fields = {"x-request-timeout-seconds": "0.001"}, {"n": 100, "seed": 7}
             behind = client.post("/v1/images/generations", json=fields, headers=late)
             assert np.array_equal(painted(behind.json()), offline(100, 7))
             direct = httpx.post(f"{service.url}/v1/images/generations", json=fields, headers={**ALLOWED, **late})

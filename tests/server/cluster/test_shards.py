@@ -21,7 +21,6 @@ from scanline.model.sampling.messages import (
     Finished,
     GenerateRequest,
     Pixels,
-    Request,
     Scheduled,
     Scored,
     ScoreRequest,
@@ -80,8 +79,6 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
     shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
     assert (shard.known, shard.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
     assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
-    shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, HOLES, label=2, particles=3).shard((1, 6))
-    assert (shard.label, [shard.particles_of(index) for index in shard.indices]) == (2, [3, 1])
     job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)), 0, lambda event: None)
     assert job.remainder.only == (3, 5, 8)
     job.receive(Finished(0, 5, PAINTED, 2.5))
@@ -102,37 +99,30 @@ def relayed(index: int | None = None) -> tuple[RelayJob, list[Event]]:
     return RelayJob(request if index is None else request.shard((index,)), 5, events.append), events
 
 
-def sent(job: RelayJob, events: list[Event]) -> list[list[Event]]:
-    async def collect() -> list[list[Event]]:
-        return [batch async for batch in batches(job, events, lambda: 0.0)]
-
-    return asyncio.run(collect())
+async def sent(job: RelayJob, events: list[Event]) -> list[list[Event]]:
+    return [batch async for batch in batches(job, events, lambda: 0.0)]
 
 
-def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_senders_id() -> None:
+async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_senders_id() -> None:
     job, events = relayed(1)
     for event in (Pixels(5, [(1, 0, PAINTED[:3])]), Finished(5, 1, PAINTED, 2.5)):
         job.receive(event)
     assert (job.id, job.has_ended, job.images_left) == (5, True, 0)
-    assert sent(job, events) == [[Pixels(9, [(1, 0, PAINTED[:3])]), Finished(9, 1, PAINTED, 2.5)]]
+    assert await sent(job, events) == [[Pixels(9, [(1, 0, PAINTED[:3])]), Finished(9, 1, PAINTED, 2.5)]]
     job, events = relayed()
     job.receive(Failed(5, "It broke."))
-    assert sent(job, events) == [[Failed(9, "It broke.")]]
+    assert await sent(job, events) == [[Failed(9, "It broke.")]]
 
 
-def test_a_relay_job_that_is_over_does_not_pause() -> None:
-    async def collect() -> list[list[Event]]:
-        job, events = relayed()
-        job.receive(Scheduled(5, 0.1))
-        found = []
-        async for batch in batches(job, events, lambda: PATIENCE):
-            found.append(batch)
-            for index in (0, 1) if len(found) == 1 else ():
-                job.receive(Finished(5, index, PAINTED, 2.5))
-        return found
-
-    began = time.monotonic()
-    assert [len(events) for events in asyncio.run(collect())] == [1, 2]
+async def test_a_relay_job_that_is_over_does_not_pause() -> None:
+    job, events = relayed()
+    job.receive(Scheduled(5, 0.1))
+    found, began = [], time.monotonic()
+    async for batch in batches(job, events, lambda: PATIENCE):
+        found.append(len(batch))
+        for index in (0, 1) if len(found) == 1 else ():
+            job.receive(Finished(5, index, PAINTED, 2.5))
+    assert found == [1, 2]
     assert time.monotonic() - began < PATIENCE
 
 
@@ -147,23 +137,19 @@ def test_statistics_of_engines_are_added() -> None:
         Histogram((1.0,)) + Histogram((2.0,))
 
 
-def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory: Path) -> None:
-    async def run() -> list[Request]:
-        async with local_pool(grey_directory) as (handle, pool):
-            large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
-            small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))
-            score = ScoreJob(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"))
-            with pool.run(large), pool.run(small), pool.run(score):
-                await asyncio.gather(small.wait(), score.wait())
-                assert large.images_left > 4_500
-                shards = pool.sharded[large.id].shards
-            await asyncio.wait(set(shards))
-            await asyncio.sleep(0)  # their callbacks
-            assert (pool.outstanding, pool.queue.outstanding, pool.sharded) == (0, Counter(), {})
-            return [command for command, _ in handle.sent]
-
-    sent = asyncio.run(run())
-    assert {request.client for request in sent} == {"key large", "key small", "key score"}
+async def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory: Path) -> None:
+    async with local_pool(grey_directory) as (handle, pool):
+        large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
+        small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))
+        score = ScoreJob(ScoreRequest(next(pool.request_ids), (bytes(35),) * 2, client="key score"))
+        with pool.run(large), pool.run(small), pool.run(score):
+            await asyncio.gather(small.wait(), score.wait())
+            assert large.images_left > 4_500
+            shards = pool.sharded[large.id].shards
+        await asyncio.wait(set(shards))
+        await asyncio.sleep(0)  # their callbacks
+        assert (pool.outstanding, pool.queue.outstanding, pool.sharded) == (0, Counter(), {})
+    assert {command.client for command, _ in handle.sent} == {"key large", "key small", "key score"}
 
 
 MASKED: dict[str, Any] = {"known": (IMAGE.tobytes(),), "masks": ((HOLE == 255).tobytes(),)}
@@ -180,26 +166,22 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [(10, {"particles": 16}, 16, [1] * 10), (40, {"guidance": 2.5}, 2, [8] * 5)],
     ids=["particles", "guided"],
 )
-def test_images_are_those_of_one_machine_and_room_and_shards_are_counted_in_slots(
+async def test_images_are_those_of_one_machine_and_shards_are_counted_in_slots(
     directory: Path, n: int, fields: dict[str, Any], slots: int, shards: list[int]
 ) -> None:
-    async def run() -> tuple[PaintJob, list[int]]:
-        async with local_pool(directory, directory) as (handle, pool):
-            assert (pool.slots, pool.max_slots_per_image) == (64, 32)
-            request = GenerateRequest(next(pool.request_ids), n, 7, label=3, **MASKED, **fields)
-            with pool.reserve(n) as reservation:
-                reservation.extend(n * slots - n)
-                with pool.run(PaintJob(request), reservation) as job:
-                    assert (pool.reserved_images, pool.outstanding) == (n * slots, OVERCOMMITTED)
-                    await job.wait()
-                    await asyncio.gather(*pool.sharded[job.id].shards)
-                    await asyncio.sleep(0)  # their callbacks
-            assert (pool.reserved_images, pool.outstanding, pool.queue.outstanding) == (0, 0, Counter())
-            assert {replica for _, replica in handle.sent} == set(handle.replicas)
-            return job, [len(command.indices) for command, _ in handle.sent]
-
-    job, found = asyncio.run(run())
-    law = paint_request(load_model(directory, "cpu"), GenerateRequest(0, n, 7, label=3, **MASKED, **fields))
+    async with local_pool(directory, directory) as (handle, pool):
+        assert (pool.slots, pool.max_slots_per_image) == (64, 32)
+        request = GenerateRequest(next(pool.request_ids), n, 7, label=3, **MASKED, **fields)
+        with pool.reserve(n) as reservation:
+            reservation.extend(n * slots - n)
+            with pool.run(PaintJob(request), reservation) as job:
+                assert (pool.reserved_images, pool.outstanding) == (n * slots, OVERCOMMITTED)
+                await job.wait()
+                await asyncio.gather(*pool.sharded[job.id].shards)
+                await asyncio.sleep(0)  # their callbacks
+        assert (pool.reserved_images, pool.outstanding, pool.queue.outstanding) == (0, 0, Counter())
+    assert {replica for _, replica in handle.sent} == set(handle.replicas)
+    assert [len(command.indices) for command, _ in handle.sent] == shards
+    law = paint_request(load_model(directory, "cpu"), replace(request, id=0))
     np.testing.assert_array_equal(job.task.images, law.images)
     np.testing.assert_array_equal(job.task.evidence_bits, law.evidence_bits)
-    assert found == shards

@@ -18,15 +18,12 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="package")
-def signal_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a test writes the number of the signal that the engine sends itself."""
-    return tmp_path_factory.mktemp("engine") / "signal"
-
-
-@pytest.fixture(scope="package")
-def faulty_engine(runner: asyncio.Runner, grey_directory: Path, signal_file: Path) -> Iterator[RecordingClient]:
+def faulty_engine(
+    runner: asyncio.Runner, grey_directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RecordingClient]:
     """An engine of four slots that crashes on request, and is restarted each time."""
-    options = FaultyOptions(grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, signal_file=signal_file)
+    file = tmp_path_factory.mktemp("engine") / "signal"
+    options = FaultyOptions(grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, signal_file=file)
     engine = runner.run(RecordingClient(options).started())
     yield engine
     runner.run(engine.close())

@@ -1,14 +1,19 @@
-"""Room in the queue: what each client and all together may hold, and when a refused request may come again."""
+"""Jobs, and the room they take in the queue: what clients may hold, and when a refused request may come again."""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Pixels, Ready, Scored, ScoreRequest
+from scanline.server.engine.job import EngineFailedError
+from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import AdmissionControl, QueueFullError, QueueLimits, QueueUsage, Reservation
 from scanline.server.engine.rate_meter import RateMeter
-from tests.support.engine.jobs import PaintJob
+from scanline.server.engine.worker.process import EngineOptions
+from tests.support.engine.jobs import PaintJob, ScoreJob
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
 MAX_UNREAD = 20 * LENGTH
@@ -44,10 +49,7 @@ def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
     assert refusal(measured(2.0, waiting=124), 30, "second").retry_after == 50
     assert refusal(measured(0.1, waiting=124), 30, "second").retry_after == 600
     assert refusal(measured(1000.0, waiting=20_000), 20_000, "second").retry_after == 1
-
-
-def test_retry_after_is_short_where_the_rate_is_unknown() -> None:
-    admission = AdmissionControl(QueueLimits(6))
+    admission = AdmissionControl(QueueLimits(6))  # whose rate is not known
     admission.reserve(10, "first", SLOTS)
     assert refusal(admission, 1, "second").retry_after == 2
 
@@ -55,6 +57,8 @@ def test_retry_after_is_short_where_the_rate_is_unknown() -> None:
 def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
     error = refusal(AdmissionControl(LIMITS), 9, "first")
     assert (error.code, error.retry_after) == ("client_queue_full", None)
+    with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
+        AdmissionControl(LIMITS).reserve(2, "first", SLOTS).extend(7)
 
 
 def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_not() -> None:
@@ -68,20 +72,6 @@ def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_th
     assert admission.total.images > 30
     for client in "abcdefgh":
         admission.reserve(2, client, SLOTS)
-
-
-def test_particles_take_room_once_they_are_known() -> None:
-    admission = AdmissionControl(LIMITS)  # a client may have 8 of 16
-    reservation = admission.reserve(2, "first", SLOTS)
-    reservation.extend(4)
-    assert admission.clients == {"first": QueueUsage(1, 6, 0)}
-    with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
-        reservation.extend(3)
-    assert refusal(admission, 3, "first").code == "client_queue_full"
-    reservation.update(3, LENGTH)
-    assert admission.total == QueueUsage(1, 3, LENGTH)
-    reservation.release()
-    assert (admission.total, admission.clients) == (QueueUsage(), {})
 
 
 def test_a_request_is_not_behind_itself_where_its_particles_are_counted() -> None:
@@ -187,3 +177,72 @@ class Queue(RuleBasedStateMachine):
 
 
 TestQueue = Queue.TestCase
+
+
+IMAGE = bytes(range(100, 135))
+
+
+async def changes(job: PaintJob) -> int:
+    """How often a job that receives nothing more changes."""
+    return len([None async for _ in job.changes()])
+
+
+def test_an_image_that_is_done_stays_as_it_is() -> None:
+    job = PaintJob(GenerateRequest(0, 2, seed=0))
+    for image in (IMAGE, IMAGE[::-1]):
+        job.receive(Finished(0, 1, image, 2.5))
+    assert (job.missing, job.task.images[1].tobytes(), job.task.ended) == ({0}, IMAGE, 1)
+
+
+async def test_it_changes_with_each_event_and_a_last_time_at_its_end() -> None:
+    job, seen = PaintJob(GenerateRequest(0, 1, seed=0)), []
+    job.receive(Pixels(0, [(0, 0, IMAGE[:10])]))
+    async for _ in job.changes():
+        seen += [data for _, _, data in job.task.take().frames]
+        if job.images_left:
+            job.receive(Finished(0, 0, IMAGE, 2.5))
+    assert seen == [IMAGE[:10], IMAGE[10:]]
+    job = PaintJob(GenerateRequest(0, 1, seed=0))
+    job.receive(Finished(0, 0, IMAGE, 2.5))
+    assert await changes(job) == 1
+
+
+async def test_a_failure_ends_the_changes_and_the_wait() -> None:
+    job = PaintJob(GenerateRequest(0, 1, seed=0))
+    job.receive(Failed(0, "It broke."))
+    for ended in (changes(job), job.wait()):
+        with pytest.raises(EngineFailedError, match="It broke"):
+            await ended
+
+
+def test_it_counts_the_slots_of_its_images_until_they_are_done() -> None:
+    holes = bytes([1] * 7 + [0] * 28), bytes([1] * 7 + [0] * 7 + [1] * 21)  # nothing known follows the first
+    for request, finished, slots in (
+        (GenerateRequest(0, 4, 7, 1.0, (IMAGE, IMAGE), holes, particles=6), (0, 2, 2, 3, 1), [14, 13, 7, 7, 1, 0]),
+        (GenerateRequest(0, 3, 7, label=1, guidance=2.0), (2, 2, 0, 1), [6, 4, 4, 2, 0]),
+    ):
+        job = PaintJob(request)
+        left = [job.slots_left]
+        for index in finished:
+            job.receive(Finished(0, index, IMAGE, 2.5, 80.5, 3.25))
+            left.append(job.slots_left)
+        assert left == slots
+
+
+def test_it_holds_what_its_task_holds() -> None:
+    job = ScoreJob(ScoreRequest(0, (IMAGE,) * 2, labels=(1, 2)))
+    job.receive(Scored(0, 1, bytes(8 * 35)))
+    assert (job.held_bytes, job.slots_left, job.has_ended) == (280, 1, False)
+
+
+def test_a_job_that_is_done_and_not_read_keeps_no_engine() -> None:
+    engine = EngineClient(EngineOptions(Path("nowhere")), QueueLimits(max_waiting_images=6))
+    engine.ready = Ready(parameters=1, slots=4, device="cpu", state_bytes=1, backend="none")
+    job = PaintJob(GenerateRequest(0, 1, seed=0, snapshot=(0, 0)))
+    with engine.reserve(1) as reservation, engine.run(job, reservation):
+        assert not engine.unused.is_set()
+        assert engine.watching.total() == 1
+        job.receive(Failed(0, "It broke."))
+        assert engine.unused.is_set()
+        assert engine.watching.total() == 0
+    assert (engine.users, engine.jobs, engine.reserved_images) == (0, {}, 0)

@@ -27,19 +27,10 @@ from scanline.server.models.reload import ModelReloader, ReloadError
 from scanline.server.process.app import build
 from scanline.server.settings import Settings
 from tests.support import small_models
-from tests.support.engine.engines import with_deadline
 from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
-from tests.support.server.running_server import (
-    LISTENS,
-    PATIENCE,
-    SCANLINE,
-    Server,
-    command_line,
-    descendants,
-    serve,
-)
+from tests.support.server.running_server import LISTENS, SCANLINE, Server, command_line, descendants, serve
 from tests.support.server.shared_servers import bearer
 from tests.support.server.websocket_client import connected
 from tests.support.tiny import GREY
@@ -60,7 +51,6 @@ class Reloadable:
     seeds: Iterator[int] = field(default_factory=lambda: itertools.count(5))
 
     def save_other(self) -> Transformer:
-        """Save other weights into the directory."""
         save_model(small_models.model(GREY, next(self.seeds)), self.directory)
         return load_model(self.directory)
 
@@ -94,7 +84,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, grey: Transformer) -> Itera
 
 @pytest.fixture
 def client(served: Reloadable) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served.server.url, timeout=PATIENCE, headers=bearer(KEY)) as client:
+    with served.server.client(headers=bearer(KEY)) as client:
         yield client
 
 
@@ -111,9 +101,7 @@ def assert_error(response: httpx.Response, status: int, code: str) -> None:
     assert ONE_SENTENCE.fullmatch(error["message"]), error
 
 
-def test_new_requests_get_the_new_model_and_a_stream_in_progress_finishes_with_the_old_one(
-    served: Reloadable, client: httpx.Client
-) -> None:
+def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(served: Reloadable, client: httpx.Client) -> None:
     before, old = client.get("/v1/models/changing").json(), served.model
     finished = Metrics(client).of("images_total", finished_reason="finished")
     with connected(served.server.url, additional_headers=bearer(KEY)) as websocket:
@@ -208,72 +196,55 @@ def test_requests_meanwhile_are_all_answered(served: Reloadable, client: httpx.C
         assert set(answers) == {200}
 
 
-def test_unknown_models_are_not_found_and_clients_without_a_key_are_refused(
-    served: Reloadable, client: httpx.Client
-) -> None:
+def test_a_reload_needs_a_model_and_a_key(served: Reloadable, client: httpx.Client, grey_directory: Path) -> None:
     assert_error(client.post("/v1/models/other/reload"), 404, "model_not_found")
     assert_error(httpx.post(f"{served.server.url}{RELOAD}"), 401, "invalid_api_key")
-
-
-def test_a_server_without_keys_does_not_reload_over_http(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),))
     answer = TestClient(build(settings, served_models(settings))).post("/v1/models/grey/reload")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "reload_not_allowed")
+    assert_error(answer, 403, "reload_not_allowed")
 
 
-def test_an_error_of_any_kind_leaves_the_next_reload_working_and_restarts_are_never_forgotten(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def start_reload_and_kill() -> None:
-        models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
-        old, reloader = models.default.engine, ModelReloader(models)
-        assert isinstance(old, EngineClient)
-        old.start()
-        await old.loaded.wait()
-        with monkeypatch.context() as patch:
-            patch.setattr(EngineClient, "start", Mock(side_effect=OSError("no room for a process")))
-            with pytest.raises(ReloadError, match=r"still served: no room for a process\."):
-                await reloader.reload("grey")
-        reloader.request_all()
-        while models.default.engine is old:
-            await asyncio.sleep(0.01)
-        # The old engine dies before it is retired, and is started again for the requests that it may have.
-        assert old.process is not None
-        old.process.kill()
-        while not models.default.engine.restarts:
-            await asyncio.sleep(0.01)
-        await reloader.close()
-        await models.default.engine.close()
-
-    asyncio.run(with_deadline(start_reload_and_kill()))
+async def test_a_reload_follows_a_failed_one_and_a_crash(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
+    old, reloader = models.default.engine, ModelReloader(models)
+    assert isinstance(old, EngineClient)
+    old.start()
+    await old.loaded.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(EngineClient, "start", Mock(side_effect=OSError("no room for a process")))
+        with pytest.raises(ReloadError, match=r"still served: no room for a process\."):
+            await reloader.reload("grey")
+    reloader.request_all()
+    while models.default.engine is old:
+        await asyncio.sleep(0.01)
+    # The old engine dies before it is retired, and is started again for the requests that it may have.
+    old.process.kill()
+    while not models.default.engine.restarts:
+        await asyncio.sleep(0.01)
+    await reloader.close()
+    await models.default.engine.close()
 
 
-def test_an_engine_is_kept_while_other_processes_need_it(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_is_kept_while_others_need_it(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RETIRE_SECONDS", "NEEDED_SECONDS"):
         monkeypatch.setattr(f"scanline.server.models.reload.{name}", 0.0)
     monkeypatch.setattr(EngineClient, "close", AsyncMock())  # it was never started
-
-    async def retire() -> None:
-        models, needed = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1)), {"digest"}
-        engine, reloader, lock = models.default.engine, ModelReloader(models, needed.__contains__), asyncio.Lock()
-        assert isinstance(engine, EngineClient)
-        engine.ready = Ready(parameters=1, slots=1, device="cpu", state_bytes=1, backend="none", digest="digest")
-        await lock.acquire()
-        retiring = asyncio.create_task(reloader._retire(engine, lock))
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert not engine.failed.is_set()
-        needed.clear()
-        await retiring
-        assert engine.failed.is_set()
-
-    asyncio.run(with_deadline(retire()))
+    models, needed = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1)), {"digest"}
+    engine, reloader, lock = models.default.engine, ModelReloader(models, needed.__contains__), asyncio.Lock()
+    assert isinstance(engine, EngineClient)
+    engine.ready = Ready(parameters=1, slots=1, device="cpu", state_bytes=1, backend="none", digest="digest")
+    await lock.acquire()
+    retiring = asyncio.create_task(reloader._retire(engine, lock))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not engine.failed.is_set()
+    needed.clear()
+    await retiring
+    assert engine.failed.is_set()
 
 
-def test_the_installed_command_shows_no_key_imports_no_torch_reloads_at_a_hangup_and_ends_with_its_terminal(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Closing a terminal sends SIGHUP too."""
+def test_the_installed_command_in_a_terminal(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows no key, imports no torch, reloads at a hangup, and ends with its terminal, which sends one too."""
     monkeypatch.setenv("SCANLINE_API_KEYS", KEY)
     pid, terminal = pty.fork()
     if not pid:

@@ -17,44 +17,40 @@ async def wait_until(true: Callable[[], Any]) -> None:
         await asyncio.sleep(0)
 
 
-def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
+async def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
     """Drain while `scene` runs; return whether it ended in time, and its result."""
-
-    async def run() -> tuple[bool, Any]:
-        lifecycle = Lifecycle()
-        task = asyncio.ensure_future(scene(lifecycle))
-        await wait_until(lambda: lifecycle.unfinished)
-        in_time = not await lifecycle.drain(seconds)
-        (ended,) = await asyncio.gather(task, return_exceptions=True)
-        assert not lifecycle.unfinished
-        assert not lifecycle.timeouts
-        return in_time, ended
-
-    return asyncio.run(run())
+    lifecycle = Lifecycle()
+    task = asyncio.ensure_future(scene(lifecycle))
+    await wait_until(lambda: lifecycle.unfinished)
+    in_time = not await lifecycle.drain(seconds)
+    (ended,) = await asyncio.gather(task, return_exceptions=True)
+    assert not lifecycle.unfinished
+    assert not lifecycle.timeouts
+    return in_time, ended
 
 
-def test_a_drain_waits_for_work_that_ends() -> None:
+async def test_a_drain_waits_for_work_that_ends() -> None:
     async def work(lifecycle: Lifecycle) -> str:
         async with lifecycle.interruptible():
             await lifecycle.draining.wait()
             await asyncio.sleep(0)
             return "done"
 
-    assert drained(work) == (True, "done")
-    assert asyncio.run(Lifecycle().drain(0)) == 0
+    assert await drained(work) == (True, "done")
+    assert await Lifecycle().drain(0) == 0
 
 
-def test_unfinished_work_is_interrupted() -> None:
+async def test_unfinished_work_is_interrupted() -> None:
     async def work(lifecycle: Lifecycle) -> None:
         async with lifecycle.interruptible():
             await asyncio.sleep(LONG)
 
-    in_time, ended = drained(work, 0.01)
+    in_time, ended = await drained(work, 0.01)
     assert not in_time
     assert isinstance(ended, DrainTimeoutError)
 
 
-def test_only_the_work_of_a_connection_is_interrupted() -> None:
+async def test_only_the_work_of_a_connection_is_interrupted() -> None:
     async def work(lifecycle: Lifecycle) -> str:
         async with lifecycle.interruptible():
             await asyncio.sleep(LONG)
@@ -65,15 +61,15 @@ def test_only_the_work_of_a_connection_is_interrupted() -> None:
             (ended,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
             return type(ended).__name__
 
-    assert drained(visit, 0.01) == (False, "DrainTimeoutError")
+    assert await drained(visit, 0.01) == (False, "DrainTimeoutError")
 
 
-def test_a_timeout_inside_the_work_is_not_replaced() -> None:
+async def test_a_timeout_inside_the_work_is_not_replaced() -> None:
     async def work(lifecycle: Lifecycle) -> None:
         async with lifecycle.interruptible(), asyncio.timeout(0):
             await asyncio.sleep(LONG)
 
-    in_time, ended = drained(work)
+    in_time, ended = await drained(work)
     assert in_time
     assert type(ended) is TimeoutError
 
@@ -82,7 +78,7 @@ def test_a_timeout_inside_the_work_is_not_replaced() -> None:
     ("content_type", "last"),
     [("text/event-stream; charset=utf-8", b'"code": "shutting_down"'), ("image/png", b"the first part")],
 )
-def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, last: bytes) -> None:
+async def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, last: bytes) -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
@@ -97,12 +93,12 @@ def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, l
     async def ask(lifecycle: Lifecycle) -> None:
         await DrainingMiddleware(half, lifecycle)({"type": "http", "method": "POST"}, send, send)
 
-    assert drained(ask, 0.01) == (False, None)
+    assert await drained(ask, 0.01) == (False, None)
     assert [message["type"] for message in sent].count("http.response.start") == 1
     assert last in sent[-1]["body"]
 
 
-def test_a_body_that_does_not_arrive_is_no_unfinished_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_arrive_is_no_unfinished_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scanline.server.runtime.lifecycle.ARRIVAL_SECONDS", 0.0)
 
     async def work(lifecycle: Lifecycle, arrives: bool) -> str:
@@ -113,7 +109,7 @@ def test_a_body_that_does_not_arrive_is_no_unfinished_work(monkeypatch: pytest.M
             await asyncio.sleep(0.01)
             return "done"
 
-    assert drained(lambda lifecycle: work(lifecycle, True)) == (True, "done")
-    in_time, ended = drained(lambda lifecycle: work(lifecycle, False))
+    assert await drained(lambda lifecycle: work(lifecycle, True)) == (True, "done")
+    in_time, ended = await drained(lambda lifecycle: work(lifecycle, False))
     assert in_time
     assert isinstance(ended, DrainTimeoutError)

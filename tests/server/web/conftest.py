@@ -16,13 +16,8 @@ from tests.support.server.shared_servers import NO_DELAY, arguments
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first is the lightest
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-OPTIONS = [
-    *(
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-    ),  # root in a container has no sandbox and little memory to share
-    *("--disable-gpu", "--in-process-gpu", "--renderer-process-limit=1", "--js-flags=--liftoff-only"),  # less work
-]
+OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]  # root in a container has no sandbox and little memory to share
+OPTIONS += ["--disable-gpu", "--in-process-gpu", "--renderer-process-limit=1", "--js-flags=--liftoff-only"]  # less work
 
 expect.set_options(timeout=1000 * PATIENCE)
 
@@ -70,24 +65,24 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="package")
-def classified_client(classified: Server) -> Iterator[httpx.Client]:
+def api(classified: Server) -> Iterator[httpx.Client]:
     with classified.client() as client:
         yield client
 
 
 @pytest.fixture
 def visit(browser: Browser, context: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Visitor]]:
-    """Opens a page; the test fails at its end if the console has shown an error that it did not expect.
-
-    A page with options, such as a theme, has a context of its own.
-    """
+    """Opens a page, and waits until so many images are `done`; the test fails at its end if the console has shown an
+    error that it did not expect. A page with options, such as a theme, has a context of its own."""
     visitors: list[Visitor] = []
 
-    def open_page(url: str, width: int = 1280, height: int = 800, **options: object) -> Visitor:
+    def open_page(url: str, width: int = 1280, height: int = 800, done: int = 0, **options: object) -> Visitor:
         visitor = Visitor(browser.new_context(**options) if options else context, tmp_path)
         visitors.append(visitor)
         visitor.page.set_viewport_size({"width": width, "height": height})
         visitor.page.goto(url)
+        if done:
+            visitor.expect_done(done)
         return visitor
 
     yield open_page

@@ -1,6 +1,7 @@
-"""The built page in server/web/dist is what its sources build to."""
+"""The built page in server/web/dist is what its sources build to, and samples what the server samples."""
 
 import gzip
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,12 +9,18 @@ from pathlib import Path
 import pytest
 
 from scanline.server.api.routes.page import BUILT
+from tests.support.page.vectors import FILE, vectors
 
 SOURCES = BUILT.parent
+NPM = shutil.which("npm")
+needs_npm = pytest.mark.skipif(
+    NPM is None or not (SOURCES / "node_modules").is_dir(), reason="needs npm, and `npm ci` in server/web"
+)
 
 
-def files_of(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): content_of(path) for path in directory.rglob("*") if path.is_file()}
+def npm(*arguments: str) -> None:
+    ran = subprocess.run([str(NPM), *arguments], cwd=SOURCES, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def content_of(path: Path) -> bytes:
@@ -21,14 +28,27 @@ def content_of(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): content_of(path) for path in directory.rglob("*") if path.is_file()}
+
+
+@needs_npm
 @pytest.mark.compilers
 def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None or not (SOURCES / "node_modules").is_dir():
-        pytest.skip("needs npm, and `npm ci` in server/web")
-    build = [npm, "run", "build", "--", "--outDir", str(tmp_path / "page")]
-    ran = subprocess.run(build, cwd=SOURCES, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    npm("run", "build", "--", "--outDir", str(tmp_path / "page"))
     built, shipped = files_of(tmp_path / "page"), files_of(BUILT)
     assert sorted(built) == sorted(shipped)
     assert [name for name in built if built[name] != shipped[name]] == [], "run `npm run build` in server/web"
+
+
+def test_the_vectors_are_what_the_server_samples() -> None:
+    """`python -m tests.support.page.vectors` writes them. The last digits of the bits depend on torch and processor."""
+    written, found = json.loads(FILE.read_text()), json.loads(json.dumps(vectors()))
+    for one, other in zip(written["samples"], found["samples"], strict=True):
+        assert one.pop("bits") == pytest.approx(other.pop("bits"), rel=1e-4)
+    assert written == found
+
+
+@needs_npm
+def test_the_vectors_are_what_the_page_samples() -> None:
+    npm("test")

@@ -7,10 +7,11 @@ import httpx
 import numpy as np
 from playwright.sync_api import expect
 
-from tests.server.web.test_complete import HEIGHT, complete, picture, shown, stroke, upload
+from tests.server.web.test_complete import choose_particles, complete, completed, hide, mask_of, shown, upload
 from tests.support.page.visitor import Visit, Visitor, painted
 from tests.support.pictures import encode, text
 from tests.support.pictures import painted as images_of
+from tests.support.server.json_requests import CLASSIFICATIONS, GENERATIONS, IMAGE, post
 from tests.support.server.running_server import Server
 
 SLIDERS = {"paint": "guidance", "complete": "complete-guidance"}  # of each tab
@@ -30,11 +31,8 @@ def expect_title(visitor: Visitor, field: str, sentence: str) -> None:
     expect(visitor.see(field)).to_have_attribute("title", re.compile(sentence))
 
 
-def test_images_of_a_class_and_guidance_are_the_apis_and_their_url_paints_the_same(
-    visit: Visit, classified: Server, classified_client: httpx.Client
-) -> None:
-    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=7&guidance=2")
-    visitor.expect_done(4)
+def test_guided_images_of_a_class_are_the_apis(visit: Visit, classified: Server, api: httpx.Client) -> None:
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=7&guidance=2", done=4)
     assert buttons(visitor, "paint") == ["any", "7", "horse", "none"]
     saved = [np.load(visitor.saved("#save-array"))]
     choose(visitor, "paint", "horse")
@@ -49,9 +47,8 @@ def test_images_of_a_class_and_guidance_are_the_apis_and_their_url_paints_the_sa
     saved.append(np.load(visitor.saved("#save-array")))
     for images, name, guidance in zip(saved, ("7", "horse"), (2, 2.5), strict=True):
         fields = {"model": "guided", "n": 4, "seed": 3, "guidance": guidance, "class": name}
-        assert (images == painted(classified_client, **fields)).all()
-    second = visit(visitor.page.url)
-    second.expect_done(4)
+        assert (images == painted(api, **fields)).all()
+    second = visit(visitor.page.url, done=4)
     expect(second.see("#guidance")).to_have_value("2.5")
     assert (np.load(second.saved("#save-array")) == saved[1]).all()
 
@@ -60,8 +57,7 @@ def test_images_of_a_class_and_guidance_are_the_apis_and_their_url_paints_the_sa
     expect(visitor.see("#viewer-figures")).to_contain_text("class horse · seed 3 · temperature 0.97 · guidance 2.5")
     visitor.see("#what summary").click()
     expect(visitor.see("#posterior li")).to_have_count(2)
-    fields = {"model": "guided", "image": text(encode(saved[1][0]))}
-    answer = classified_client.post("/v1/images/classifications", json=fields).json()
+    answer = post(api, CLASSIFICATIONS, model="guided", image=text(encode(saved[1][0])))
     percents = [f"{100 * probability:.1f} %" for probability in answer["data"][0]["posterior"].values()]
     assert visitor.see("#posterior .figures").all_inner_texts() == percents
     visitor.see("#viewer-close").click()
@@ -77,15 +73,13 @@ def test_images_of_a_class_and_guidance_are_the_apis_and_their_url_paints_the_sa
     expect(visitor.page).to_have_url(re.compile(r"&class=7&guidance=2\.5#paint$"))
 
 
-def test_the_page_first_paints_images_of_any_class_and_says_of_which(
-    visit: Visit, classified: Server, classified_client: httpx.Client
-) -> None:
+def test_the_page_first_paints_any_class_and_says_which(visit: Visit, classified: Server, api: httpx.Client) -> None:
     visitor = visit(f"{classified.url}/?model=guided")
     expect(visitor.page).to_have_url(re.compile(r"&class=any&guidance=2#paint$"))
     expect(visitor.see("#after")).to_be_visible()
     link = parse_qs(urlsplit(visitor.page.url).query)
     fields = {"model": "guided", "n": int(link["n"][0]), "seed": int(link["seed"][0]), "class": "any", "guidance": 2}
-    response = classified_client.post("/v1/images/generations", json=fields).json()
+    response = post(api, GENERATIONS, **fields)
     assert (np.load(visitor.saved("#save-array")) == images_of(response)).all()
     for index in (0, 5):
         visitor.see(".tile").nth(index).click()
@@ -97,14 +91,11 @@ def test_the_page_first_paints_images_of_any_class_and_says_of_which(
         expect(visitor.see("#temperature")).to_have_value(temperature)
 
 
-def test_a_link_without_a_class_paints_without_one(
-    visit: Visit, classified: Server, classified_client: httpx.Client
-) -> None:
-    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4")
-    visitor.expect_done(4)
+def test_a_link_without_a_class_paints_without_one(visit: Visit, classified: Server, api: httpx.Client) -> None:
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4", done=4)
     expect(visitor.see("#paint-class input").last).to_be_checked()
     expect(visitor.page).to_have_url(re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$"))
-    expected = painted(classified_client, model="guided", n=4, seed=3, **{"class": "none"})
+    expected = painted(api, model="guided", n=4, seed=3, **{"class": "none"})
     assert (np.load(visitor.saved("#save-array")) == expected).all()
 
 
@@ -124,8 +115,7 @@ def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(visit: V
 
 def test_a_model_without_classes_has_neither_buttons_nor_slider(visit: Visit, classified: Server) -> None:
     """The chosen class is kept where the next model has it."""
-    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=2")
-    visitor.expect_done(4)
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=2", done=4)
     visitor.see("#model").select_option("pixels")
     expect(visitor.page).to_have_url(re.compile("model=pixels.*&class=horse.*#paint$"))
     assert buttons(visitor, "paint") == ["any", "dog", "horse", "none"]
@@ -141,25 +131,19 @@ def test_a_model_without_classes_has_neither_buttons_nor_slider(visit: Visit, cl
     expect_title(visitor, "#device-class", "only the server offers it")
 
 
-def test_a_guided_completion_is_the_apis_and_particles_exclude_guidance(
-    visit: Visit, classified: Server, classified_client: httpx.Client
-) -> None:
+def test_guided_completions_exclude_particles(visit: Visit, classified: Server, api: httpx.Client) -> None:
     visitor = visit(f"{classified.url}/?model=guided#complete")
     visitor.expect_ready()
-    upload(visitor, encode(picture()))
+    upload(visitor, encode(IMAGE))
     expect(visitor.see("#complete-guidance")).to_be_disabled()
     choose(visitor, "complete", "horse")
     visitor.see("#complete-guidance").fill("3")
-    visitor.see("#rows").fill(str(HEIGHT))
-    visitor.page.get_by_text("Hide", exact=True).click()
-    stroke(visitor, (0.4, 0.4), (0.6, 0.4))
+    hide(visitor)
     expect(visitor.see("#complete-guidance")).to_be_disabled()  # 16 particles
     expect_title(visitor, "#complete-guidance-field", "choose 1 particle to use it")
-    visitor.see("#particles label").get_by_text("1", exact=True).click()
+    choose_particles(visitor, 1)
     expect(visitor.see("#complete-guidance")).to_be_enabled()
-    complete(visitor, 3, 5)
-    given, *images = np.array(shown(visitor))[1:]
-    mask = np.where(given[..., 3] == 255, 255, 0).astype(np.uint8)
-    body = {"model": "guided", "image": text(encode(picture())), "mask": text(encode(mask)), "n": 3, "seed": 5}
-    expected = painted(classified_client, "edits", **body, guidance=3, **{"class": "horse"})
-    assert (np.array(images)[..., 0] == expected).all()
+    complete(visitor)
+    fields = {"model": "guided", "n": 3, "guidance": 3, "class": "horse"}
+    expected = completed(api, IMAGE, mask=mask_of(visitor), **fields)
+    assert (np.array(shown(visitor)[2:])[..., 0] == expected).all()

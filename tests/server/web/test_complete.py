@@ -1,6 +1,7 @@
-"""Complete, in a real browser: drawn and uploaded images, hidden pixels, and the same completions as the API's."""
+"""Complete, in a real browser: drawn and uploaded images, hidden pixels, particles, and the API's completions."""
 
 from io import BytesIO
+from typing import Any
 
 import httpx
 import numpy as np
@@ -9,15 +10,12 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.support.page.visitor import Visit, Visitor, painted
-from tests.support.pictures import encode, text
+from tests.support.pictures import encode, noise, text
+from tests.support.pictures import painted as images_of
+from tests.support.server.json_requests import EDITS, IMAGE, LIKELIHOODS, post
 from tests.support.server.running_server import Server
 
-HEIGHT, WIDTH = 7, 5
-
-
-def picture(height: int = HEIGHT, width: int = WIDTH, channels: int = 1) -> np.ndarray:
-    image = np.random.default_rng(0).integers(0, 256, (height, width, channels), np.uint8)
-    return image[..., 0] if channels == 1 else image
+HEIGHT, N, SEED = 7, 3, 5
 
 
 def upload(visitor: Visitor, data: bytes) -> None:
@@ -25,12 +23,13 @@ def upload(visitor: Visitor, data: bytes) -> None:
     expect(visitor.see("#drawing-hint")).to_be_hidden()
 
 
-def complete(visitor: Visitor, n: int, seed: int) -> None:
+def complete(visitor: Visitor, n: int = N, images: int = 0) -> None:
+    """Complete with SEED, to the end of so many images."""
     visitor.unfold()
     visitor.see("#complete-count").fill(str(n))
-    visitor.see("#complete-seed").fill(str(seed))
+    visitor.see("#complete-seed").fill(str(SEED))
     visitor.see("#complete-form .primary").click()
-    visitor.expect_done(n, "#complete-meter")
+    visitor.expect_done(images or n, "#complete-meter")
 
 
 def shown(visitor: Visitor) -> list[np.ndarray]:
@@ -41,19 +40,43 @@ def shown(visitor: Visitor) -> list[np.ndarray]:
 
 def completed(client: httpx.Client, image: np.ndarray, **fields: object) -> np.ndarray:
     """The completions that the API returns, [n, ...]."""
-    return painted(client, "edits", image=text(encode(image)), **fields)
+    return painted(client, "edits", image=text(encode(image)), seed=SEED, **fields)
 
 
 def stroke(visitor: Visitor, *points: tuple[float, float]) -> None:
     """Draws with the mouse from point to point; x and y are fractions of the canvas."""
-    box = visitor.see("#drawing").bounding_box()
-    assert box is not None
+    box: Any = visitor.see("#drawing").bounding_box()
     mouse = visitor.page.mouse
     for index, (x, y) in enumerate(points):
         mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=4)
         if index == 0:
             mouse.down()
     mouse.up()
+
+
+def hide(visitor: Visitor) -> None:
+    """Hides pixels that known ones follow."""
+    visitor.see("#rows").fill(str(HEIGHT))
+    visitor.page.get_by_text("Hide", exact=True).click()
+    stroke(visitor, (0.4, 0.4), (0.6, 0.4))
+
+
+def choose_particles(visitor: Visitor, particles: int) -> None:
+    visitor.unfold()
+    visitor.see("#particles label").get_by_text(str(particles), exact=True).click()
+
+
+def mask_of(visitor: Visitor) -> str:
+    """The mask of the given pixels that are shown."""
+    return text(encode(np.where(shown(visitor)[1][..., 3] == 255, 255, 0).astype(np.uint8)))
+
+
+def assert_bits_are_shown(visitor: Visitor, bits: np.ndarray) -> None:
+    """What costs more is brighter."""
+    expect(visitor.see("#results")).to_have_attribute("data-over", "likelihood")
+    brightness = visitor.pixels(visitor.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
+    order = np.minimum(bits.reshape(-1), 8).argsort()
+    assert (np.diff(brightness[order].astype(int)) >= -3).all()
 
 
 @pytest.fixture
@@ -67,13 +90,13 @@ def drawing(visit: Visit, server: Server) -> Visitor:
 def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: httpx.Client) -> None:
     stroke(drawing, (0.3, 0.2), (0.7, 0.2), (0.5, 0.8))
     expect(drawing.see("#drawing-hint")).to_be_hidden()
-    complete(drawing, 3, seed=5)
+    complete(drawing)
     before = drawing.pixels("#drawing")
     original, given, *completions = shown(drawing)
     drawn = original[..., 0]
     assert not drawn.all()
     assert ((drawn > 0) & (drawn < 255)).any()  # strokes are anti-aliased
-    assert (np.array(completions)[..., 0] == completed(client, drawn, n=3, seed=5, keep_rows=3)).all()
+    assert (np.array(completions)[..., 0] == completed(client, drawn, n=N, keep_rows=3)).all()
     assert (given[:3] == original[:3]).all()
     assert (given[3:, :, 3] == 0).all()
 
@@ -85,19 +108,19 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     drawing.page.keyboard.press("Control+z")
     assert (drawing.pixels("#drawing") == before).all()
     drawing.page.reload()
-    drawing.expect_done(3, "#complete-meter")
+    drawing.expect_done(N, "#complete-meter")
     assert (np.array(shown(drawing)) == (original, given, *completions)).all()
 
 
 def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: httpx.Client) -> None:
-    upload(drawing, encode(picture()))
+    upload(drawing, encode(IMAGE))
     drawing.see("#rows").fill("5")
-    complete(drawing, 2, seed=5)
+    complete(drawing)
     original, _, *completions = shown(drawing)
-    assert (original[..., 0] == picture()).all()
-    assert (np.array(completions)[..., 0] == completed(client, picture(), n=2, seed=5, keep_rows=5)).all()
-    fields = {"image": text(encode(picture())), "n": 2, "seed": 5, "keep_rows": 5}
-    film = client.post("/v1/images/edits", json=fields, headers={"accept": "image/gif"})
+    assert (original[..., 0] == IMAGE).all()
+    assert (np.array(completions)[..., 0] == completed(client, IMAGE, n=N, keep_rows=5)).all()
+    fields = {"image": text(encode(IMAGE)), "n": N, "seed": SEED, "keep_rows": 5}
+    film = client.post(EDITS, json=fields, headers={"accept": "image/gif"})
     assert drawing.saved("#complete-film").read_bytes() == film.content
 
 
@@ -109,30 +132,14 @@ def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing: Vis
     expect(drawing.see("#dark-on-white")).to_be_visible()
     drawing.see("#invert").click()
     expect(drawing.see("#dark-on-white")).to_be_hidden()
-    large = np.kron(picture(), np.ones((20, 20), np.uint8))
-    upload(drawing, encode(large))
-    complete(drawing, 1, seed=5)
-    assert np.abs(shown(drawing)[0][..., 0].astype(int) - picture()).mean() < 16
-
-
-def test_pixels_hidden_with_the_brush_are_painted(drawing: Visitor, client: httpx.Client) -> None:
-    upload(drawing, encode(picture()))
-    drawing.see("#rows").fill(str(HEIGHT))
-    drawing.page.get_by_text("Hide", exact=True).click()
-    stroke(drawing, (0.5, 0.5), (0.5, 0.5))
-    complete(drawing, 2, seed=5)
-    _, given, *completions = shown(drawing)
-    known = given[..., 3] == 255
-    assert 0 < (~known).sum() < known.size
-    mask = text(encode(np.where(known, 255, 0).astype(np.uint8)))
-    images = np.array(completions)[..., 0]
-    assert (images == completed(client, picture(), n=2, seed=5, mask=mask)).all()
-    assert (images[:, known] == picture()[known]).all()
+    upload(drawing, encode(np.kron(IMAGE, np.ones((20, 20), np.uint8))))
+    complete(drawing, 1)
+    assert np.abs(shown(drawing)[0][..., 0].astype(int) - IMAGE).mean() < 16
 
 
 def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: Visitor, client: httpx.Client) -> None:
-    upload(drawing, encode(picture()))
-    complete(drawing, 2, seed=5)
+    upload(drawing, encode(IMAGE))
+    complete(drawing, 2)
     drawing.see("#overlay >> text=Known pixels").click()
     over = drawing.pixels(drawing.see("#results .over").nth(2))
     assert (over[:3, :, 3] > 0).all()
@@ -140,27 +147,22 @@ def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: V
     with drawing.page.expect_response("**/v1/images/likelihoods") as response:
         drawing.see("text=Likelihood").click()
     expect(drawing.see("#legend")).to_be_visible()
-    body = {"image": text(encode(picture())), "per_pixel": True}
-    bits = client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"]
+    bits = post(client, LIKELIHOODS, image=text(encode(IMAGE)), per_pixel=True)["data"][0]["per_pixel"]
     assert response.value.json()["data"][0]["per_pixel"] == bits
-    expect(drawing.see("#results")).to_have_attribute("data-over", "likelihood")
-    brightness = drawing.pixels(drawing.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
-    order = np.minimum(np.array(bits).reshape(-1), 8).argsort()
-    assert (np.diff(brightness[order].astype(int)) >= -3).all()
+    assert_bits_are_shown(drawing, np.array(bits))
     expect(drawing.see("#outlier-note")).to_be_hidden()  # a model without the bits of its test images
 
 
 def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> None:
-    visitor = visit(f"{server.url}/?seed=3&n=4")
-    visitor.expect_done(4)
+    visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     images = np.load(visitor.saved("#save-array"))
     visitor.see(".tile").nth(1).click()
     visitor.see("#viewer-complete").click()
     expect(visitor.see("#tab-complete")).to_be_focused()
-    complete(visitor, 1, seed=5)
+    complete(visitor, 1)
     assert (shown(visitor)[0][..., 0] == images[1]).all()
     visitor.see(".thumbnail").nth(2).click()
-    complete(visitor, 2, seed=5)
+    complete(visitor, 2)
     assert (shown(visitor)[0][..., 0] == images[2]).all()
 
 
@@ -187,26 +189,87 @@ def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(d
     drawing.expect_notice("The browser cannot read one.txt as an image.")
 
 
-def test_an_evaluated_model_of_colour_pixels_notes_a_picture_unlike_its_test_images(
-    visit: Visit, classified: Server, classified_client: httpx.Client
-) -> None:
+def test_colours_unlike_the_test_images(visit: Visit, classified: Server, api: httpx.Client) -> None:
     visitor = visit(f"{classified.url}/?model=pixels#complete")
     expect(visitor.see("#colour-field")).to_be_visible()
-    image = picture(4, 5, 3)
+    image = noise(4, 5, 3)
     upload(visitor, encode(image))
     visitor.see("#rows").fill("2")
-    complete(visitor, 2, seed=5)
+    complete(visitor)
     images = np.array(shown(visitor)[2:])[..., :3]
-    assert (images == completed(classified_client, image, model="pixels", n=2, seed=5, keep_rows=2)).all()
+    assert (images == completed(api, image, model="pixels", n=N, keep_rows=2)).all()
     expect(visitor.see("#outlier-note")).to_contain_text("The original is unlike the images that the model was")
     visitor.see("text=Likelihood").click()
-    expect(visitor.see("#results")).to_have_attribute("data-over", "likelihood")
-    drawn = visitor.pixels(visitor.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
     body = {"model": "pixels", "image": text(encode(image)), "per_pixel": True}
-    bits = classified_client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"]
-    order = np.minimum(np.mean(bits, axis=-1).reshape(-1), 8).argsort()
-    assert (np.diff(drawn[order].astype(int)) >= -3).all()
+    bits = np.array(post(api, LIKELIHOODS, **body)["data"][0]["per_pixel"])
+    assert_bits_are_shown(visitor, bits.mean(axis=-1))
     expect(visitor.see("#outlier-note")).to_have_text(
         "The original is unlike the images that the model was tested on (p ≤ 0.0040), so its completions may be poor."
-        f" It has {np.mean(bits):.2f} bits per dimension; 99 % of those have 1.20 to 1.80."
+        f" It has {bits.mean():.2f} bits per dimension; 99 % of those have 1.20 to 1.80."
     )
+
+
+def edited(client: httpx.Client, mask: str, **fields: object) -> dict[str, Any]:
+    """The API's answer to the request of a hidden picture."""
+    return post(client, EDITS, image=text(encode(IMAGE)), mask=mask, n=N, seed=SEED, **fields)
+
+
+def captions(answer: dict[str, Any], *, effective: bool) -> list[str]:
+    """What the page says below each completion."""
+    lines = []
+    for one in answer["data"]:
+        line = f"{one['bits_per_dim']:.2f}\nevidence {one['evidence_bits']:.1f}"
+        lines.append(f"{line}\neffective {one['effective_particles']:.1f}" if effective else line)
+    return lines
+
+
+@pytest.fixture
+def hidden(drawing: Visitor) -> Visitor:
+    """A picture with a hole that known pixels follow."""
+    upload(drawing, encode(IMAGE))
+    hide(drawing)
+    return drawing
+
+
+def test_hidden_pixels_are_painted_by_the_particles_of_the_api(hidden: Visitor, client: httpx.Client) -> None:
+    complete(hidden)
+    answer, known = edited(client, mask_of(hidden)), shown(hidden)[1][..., 3] == 255
+    assert 0 < (~known).sum() < known.size
+    images = np.array(shown(hidden)[2:])[..., 0]
+    assert (images == images_of(answer)).all()
+    assert (images[:, known] == IMAGE[known]).all()
+    assert hidden.see("#results figcaption").all_inner_texts()[2:] == captions(answer, effective=True)
+    expect(hidden.see("#particles-legend")).to_be_visible()
+    name = hidden.see("#results .stack canvas:first-child").nth(2).get_attribute("aria-label")
+    assert f"evidence {answer['data'][0]['evidence_bits']:.1f} bits" in str(name)
+
+
+def test_completions_with_one_particle_stand_above_those_with_several(hidden: Visitor, client: httpx.Client) -> None:
+    choose_particles(hidden, 4)
+    hidden.see("#particles-compare").check()
+    complete(hidden, images=2 * N)
+    groups = hidden.see("#results [role=group]").evaluate_all("all => all.map(({ariaLabel}) => ariaLabel)")
+    assert groups == ["1 particle", "4 particles"]
+    answers = [edited(client, mask_of(hidden), particles=count) for count in (1, 4)]
+    images = np.array(shown(hidden))[2:, ..., 0]
+    assert (images == np.concatenate([images_of(answer) for answer in answers])).all()
+    expected = captions(answers[0], effective=False) + captions(answers[1], effective=True)
+    assert hidden.see("#results figcaption").all_inner_texts()[2:] == expected
+    means = [np.mean([one["evidence_bits"] for one in answer["data"]]) for answer in answers]
+    labels = [f"{group} · mean evidence {mean:.1f} bits" for group, mean in zip(groups, means, strict=True)]
+    assert hidden.see("#results .label").all_inner_texts() == labels
+    tops = {round(figure.bounding_box()["y"]) for figure in hidden.see("#results figure").all()}  # type: ignore[index]
+    assert len(tops) == 3
+
+
+def test_particles_are_closed_where_nothing_known_follows_a_hidden_pixel(drawing: Visitor) -> None:
+    expect(drawing.see("#particles input").first).to_be_disabled()
+    expect(drawing.see("#particles-hint")).to_contain_text("only where known pixels follow hidden ones")
+    hide(drawing)
+    expect(drawing.see("#particles input").first).to_be_enabled()
+    expect(drawing.see("#particles-hint")).to_contain_text("painted by that many particles")
+    drawing.see("#uncover").click()
+    expect(drawing.see("#particles input").first).to_be_disabled()
+    drawing.see("#rows").fill("3")
+    complete(drawing, 2)
+    assert "effective" not in drawing.see("#results").inner_text()

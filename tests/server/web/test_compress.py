@@ -7,9 +7,9 @@ import numpy as np
 from playwright.sync_api import expect
 
 from scanline.model.formats.code_file import read
-from tests.server.web.test_complete import picture
 from tests.support.page.visitor import Visit, Visitor
 from tests.support.pictures import encode, text
+from tests.support.server.json_requests import IMAGE, LIKELIHOODS, post
 from tests.support.server.running_server import Server
 
 SAME = "The code paints your picture, byte for byte."
@@ -17,7 +17,7 @@ SAME = "The code paints your picture, byte for byte."
 
 def code_of(client: httpx.Client, image: np.ndarray) -> bytes:
     """The code that the API returns, out of its file."""
-    answer = client.post("/v1/images/codes", json={"image": text(encode(image))}).json()
+    answer = post(client, "/v1/images/codes", image=text(encode(image)))
     return read(base64.b64decode(answer["data"][0]["code"])).codes.codes[0]
 
 
@@ -26,18 +26,16 @@ def type_code(visitor: Visitor, code: str) -> None:
     visitor.see("#coded-form .primary").click()
 
 
-def test_a_code_paints_its_picture_and_with_a_flipped_bit_another(
-    visit: Visit, server: Server, client: httpx.Client
-) -> None:
+def test_a_code_paints_its_picture_a_flipped_bit_another(visit: Visit, server: Server, client: httpx.Client) -> None:
     visitor = visit(f"{server.url}/#compress", reduced_motion="reduce")
     expect(visitor.see("#coded-status")).to_have_text(SAME)  # of an example
     example = visitor.see("#code-text").input_value()
-    file = encode(picture())
+    file = encode(IMAGE)
     visitor.see("#coded-upload").set_input_files({"name": "one.png", "mimeType": "image/png", "buffer": file})
-    code = code_of(client, picture())
+    code = code_of(client, IMAGE)
     expect(visitor.see("#code-text")).to_have_value(code.hex())
     expect(visitor.see("#coded-status")).to_have_text(SAME)
-    assert (visitor.pixels("#coded-painted")[..., 0] == picture()).all()
+    assert (visitor.pixels("#coded-painted")[..., 0] == IMAGE).all()
     assert read(visitor.saved("#code-save").read_bytes()).codes.codes == (code,)
 
     # A bit is flipped: the bytes before it are the same, and it is marked.
@@ -49,8 +47,8 @@ def test_a_code_paints_its_picture_and_with_a_flipped_bit_another(
     expect(visitor.see("#coded-status")).to_contain_text("another picture from row ")
     expect(bits.locator(".flipped")).to_have_attribute("d", "M220 0h10v10h-10z")
     painted = visitor.pixels("#coded-painted")[..., 0]
-    assert painted[0, 0] == picture()[0, 0]
-    assert (painted != picture()).any()
+    assert painted[0, 0] == IMAGE[0, 0]
+    assert (painted != IMAGE).any()
     flipped = bytes([*code[:2], code[2] ^ 8, *code[3:]])
     expect(visitor.see("#code-text")).to_have_value(flipped.hex())
 
@@ -78,5 +76,5 @@ def test_a_code_paints_its_picture_and_with_a_flipped_bit_another(
 
 
 def bits_of_first_row(client: httpx.Client, image: np.ndarray) -> int:
-    body = {"image": text(encode(image)), "per_pixel": True}
-    return round(sum(client.post("/v1/images/likelihoods", json=body).json()["data"][0]["per_pixel"][0]))
+    answer = post(client, LIKELIHOODS, image=text(encode(image)), per_pixel=True)
+    return round(sum(answer["data"][0]["per_pixel"][0]))

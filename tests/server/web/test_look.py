@@ -1,10 +1,11 @@
-"""Layout, themes, keyboard and accessibility of the page."""
+"""Layout, themes, keyboard and accessibility of the page and of the API's documentation."""
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT, AxeResults
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.support.page.visitor import Visit, Visitor
+from tests.support.page.visitor import KEY, Visit, Visitor
 from tests.support.server.running_server import Server
 from tests.support.sweeps import and_slow
 
@@ -16,7 +17,6 @@ LIGHT, DARK = "rgb(251, 250, 247)", "rgb(20, 21, 23)"
 def assert_fits_and_is_accessible(visitor: Visitor) -> None:
     """Nothing is wider than the window, or than a desktop's, and axe finds no violation."""
     size = visitor.page.viewport_size
-    assert size is not None
     for width in (SIZES["desktop"][0], size["width"]):
         visitor.page.set_viewport_size({**size, "width": width})
         visitor.page.wait_for_function("width => document.scrollingElement.scrollWidth <= width", arg=width)
@@ -84,8 +84,7 @@ def test_arrow_keys_switch_tabs(visit: Visit, server: Server) -> None:
 
 
 def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> None:
-    visitor = visit(f"{server.url}/?seed=3&n=4")
-    visitor.expect_done(4)
+    visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     visitor.see("#count").focus()
     visitor.page.keyboard.type("2")
     visitor.page.keyboard.press("Control+A")
@@ -99,3 +98,29 @@ def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> N
     buttons = {"theme", "model", "tab-paint", "count", "seed", "temperature", "again", "copy-link", "save-sheet"}
     assert buttons <= reached
     assert {"tile done"} <= reached
+
+
+def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(visit: Visit, locked: Server) -> None:
+    page = visit("about:blank").page
+    hosts: set[str] = set()
+    page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
+    page.goto(f"{locked.url}/docs")
+    expect(page.get_by_role("heading", name="Scanline")).to_be_visible()
+    expect(page.locator(".models")).to_be_visible()
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+    # Enter the key.
+    page.get_by_role("button", name="Authorize").first.click()
+    page.locator(".modal-ux input").fill(KEY)
+    page.locator(".modal-ux").get_by_role("button", name="Apply credentials").click()
+    page.locator(".modal-ux").get_by_role("button", name="Close").last.click()
+
+    # List the models.
+    operation = page.locator("#operations-models-list_models")
+    operation.locator(".opblock-summary-control").click()
+    operation.get_by_role("button", name="Try it out").click()
+    operation.get_by_role("button", name="Execute").click()
+    expect(operation.locator(".live-responses-table tbody .response-col_status").first).to_contain_text("200")
+    expect(operation.locator(".live-responses-table")).to_contain_text('"grey"')
+    assert hosts == {locked.url.split("//")[1]}

@@ -41,8 +41,7 @@ def started_again(model: Path, port: str, visitor: Visitor) -> Iterator[Server]:
 
 
 def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server) -> None:
-    visitor = visit(f"{server.url}/?seed=3&n=2")
-    visitor.expect_done(2)
+    visitor = visit(f"{server.url}/?seed=3&n=2", done=2)
     for field, text, message in INVALID:
         visitor.see(field).fill(text)
         visitor.see("#paint-form .primary").click()
@@ -65,12 +64,11 @@ def test_an_invalid_link_paints_nothing(visit: Visit, server: Server) -> None:
 
 
 def test_a_link_to_an_unknown_model_uses_the_default(visit: Visit, server: Server) -> None:
-    visitor = visit(f"{server.url}/?model=other&seed=3&n=2")
-    visitor.expect_done(2)
+    visitor = visit(f"{server.url}/?model=other&seed=3&n=2", done=2)
     visitor.expect_notice("There is no model other; using grey.")
 
 
-def test_the_page_asks_for_an_api_key(visit: Visit, locked: Server) -> None:
+def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(visit: Visit, locked: Server) -> None:
     visitor = visit(f"{locked.url}/?seed=3&n=2")
     expect(visitor.see("#key")).to_be_focused()
     expect(visitor.see("#key-error")).to_be_hidden()
@@ -86,24 +84,15 @@ def test_the_page_asks_for_an_api_key(visit: Visit, locked: Server) -> None:
     visitor.expect_done(2)
     expect(visitor.see("#key-dialog")).to_be_hidden()
     assert KEY not in visitor.page.url
-    visitor.expect_errors("401")
-
-
-def test_an_error_of_the_api_is_shown(visit: Visit, locked: Server) -> None:
-    visitor = visit(f"{locked.url}/?seed=3&n=9")
-    visitor.see("#key").fill(KEY)
-    visitor.page.keyboard.press("Enter")
+    visitor.page.goto(f"{locked.url}/?seed=3&n=9")
     visitor.expect_notice(error_message(locked, KEY, n=9))
     expect(visitor.see("#paint-stop")).to_be_hidden()
     visitor.expect_errors("401")
 
 
-def test_a_server_that_is_killed_and_started_again_continues_the_same_images(
-    visit: Visit, grey_directory: Path
-) -> None:
+def test_a_killed_server_started_again_continues_the_same_images(visit: Visit, grey_directory: Path) -> None:
     with serve(grey_directory) as server:
-        visitor = visit(f"{server.url}/?seed=3&n=2")
-        visitor.expect_done(2)
+        visitor = visit(f"{server.url}/?seed=3&n=2", done=2)
         port, engine = server.url.rsplit(":", 1)[1], server.engine
         kill(engine, signal.SIGSTOP)  # the job must not end before the server is killed
         visitor.see("#seed").fill("")

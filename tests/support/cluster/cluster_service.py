@@ -1,9 +1,5 @@
 """A service on a Ray cluster of this machine, its processes, and the images that it must return."""
 
-import os
-import signal
-import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -21,6 +17,7 @@ from scanline.model.tasks.offline import paint
 from scanline.server.cluster import app
 from scanline.server.engine.remote.status import EngineStatus
 from tests.support.server.running_server import PATIENCE, command_line, descendants, process_name
+from tests.support.waiting import wait_for
 
 NAME = "scanline"
 KEY = "k-cluster"
@@ -37,11 +34,9 @@ class Service:
         return httpx.Client(base_url=self.url, timeout=PATIENCE, headers=ALLOWED)
 
     def replicas(self) -> list[int]:
-        """The process ids of all replicas of the model."""
         return _processes(f"ray::ServeReplica:{NAME}:{self.model}")
 
     def engines(self) -> list[int]:
-        """The process ids of all their engines."""
         return [engine for replica in self.replicas() for engine in self.engines_of(replica)]
 
     def engines_of(self, replica: int) -> list[int]:
@@ -61,22 +56,20 @@ class Service:
         return [one.stats.painted_bytes for one in self.statuses()]
 
     def wait_until_idle(self) -> None:
-        """Wait until no engine has work."""
-        deadline = time.monotonic() + PATIENCE
-        while any(one.stats.requests_running + one.stats.requests_waiting for one in self.statuses()):
-            assert time.monotonic() < deadline, self.statuses()
-            time.sleep(0.2)
+        def is_idle() -> bool:
+            return not any(one.stats.requests_running + one.stats.requests_waiting for one in self.statuses())
+
+        wait_for(is_idle, "engines without work")
 
     def wait_for_replicas(self, count: int) -> None:
         """Wait until so many are up, and no other replica or engine process is left."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
+
+        def found() -> bool:
             states = serve.status().applications[NAME].deployments[self.model].replica_states
             expected = {"RUNNING": count} if count else {}
-            if dict(states) == expected and len(self.engines()) == count == len(self.replicas()):
-                return
-            assert time.monotonic() < deadline, (dict(states), self.replicas(), self.engines())
-            time.sleep(0.2)
+            return dict(states) == expected and len(self.engines()) == count == len(self.replicas())
+
+        wait_for(found, f"{count} replicas")
 
 
 @contextmanager
@@ -86,10 +79,7 @@ def running(port: int, **args: Any) -> Iterator[Service]:
     try:
         service = Service(f"http://127.0.0.1:{port}", Path(args["model"]).name)
         with service.client() as client:
-            deadline = time.monotonic() + PATIENCE
-            while client.get("/readyz").status_code != 200:
-                assert time.monotonic() < deadline, client.get("/readyz").text
-                time.sleep(0.2)
+            wait_for(lambda: client.get("/readyz").status_code == 200, "a service that is ready")
         yield service
     finally:
         serve.delete(NAME)
@@ -99,15 +89,6 @@ def running(port: int, **args: Any) -> Iterator[Service]:
 def offline(n: int, seed: int) -> np.ndarray:
     """[n, 28, 28] uint8: what the shipped model paints for a seed without a server, a class or guidance."""
     return paint(load_model(zoo.find("mnist-small")), n, seed=seed, temperature=1.0).images.reshape(n, 28, 28)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
-def kill(process: int) -> None:
-    os.kill(process, signal.SIGKILL)
 
 
 def _processes(name: str) -> list[int]:

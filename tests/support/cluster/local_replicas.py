@@ -8,13 +8,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from scanline.model.sampling.messages import Event, Request
+import numpy as np
+
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.messages import Event, GenerateRequest, Request
+from scanline.model.tasks.offline import paint
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.replica import Replica
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.over_ray import ReplicaPool, Route
 from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.engine.worker.process import EngineOptions
+from tests.support.engine.jobs import PaintJob
 
 
 class Call:
@@ -72,6 +77,16 @@ class LocalReplicas:
         return Answers([replica.status(ingress, images) for replica in self.replicas])
 
 
+def paint_job(pool: ReplicaPool, n: int) -> PaintJob:
+    """A job of n images of seed 7."""
+    return PaintJob(GenerateRequest(next(pool.request_ids), n, seed=7))
+
+
+def painted_alone(directory: Path, n: int) -> np.ndarray:
+    """[n, N] uint8: what one machine paints for that job."""
+    return paint(load_model(directory), n, seed=7).images.reshape(n, -1)
+
+
 @asynccontextmanager
 async def replica_of(directory: Path) -> AsyncIterator[Replica]:
     """A replica of the model in a directory, which is loaded."""
@@ -84,20 +99,12 @@ async def replica_of(directory: Path) -> AsyncIterator[Replica]:
 
 
 @asynccontextmanager
-async def pool_of(handle: LocalReplicas, directory: Path) -> AsyncIterator[ReplicaPool]:
-    """A pool over these replicas that has polled them once."""
-    pool = ReplicaPool(handle, 1, EngineOptions(directory), QueueLimits(10_000))  # type: ignore[arg-type]
-    pool.start()
-    try:
-        await pool.settled()
-        yield pool
-    finally:
-        await pool.close()
-
-
-@asynccontextmanager
 async def local_pool(*directories: Path) -> AsyncIterator[tuple[LocalReplicas, ReplicaPool]]:
-    """A pool over one replica of each directory's model."""
+    """A pool over one replica of each directory's model, that has polled them once."""
     async with AsyncExitStack() as stack:
         handle = LocalReplicas(*[await stack.enter_async_context(replica_of(each)) for each in directories])
-        yield handle, await stack.enter_async_context(pool_of(handle, directories[0]))
+        pool = ReplicaPool(handle, 1, EngineOptions(directories[0]), QueueLimits(10_000))  # type: ignore[arg-type]
+        pool.start()
+        stack.push_async_callback(pool.close)
+        await pool.settled()
+        yield handle, pool

@@ -52,8 +52,7 @@ NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 @cache
 def unavailable_reason() -> str:
     """Why there can be no hosts here; empty where there can."""
-    missing = [tool for tool in ("bash", "ip", "nsenter", "tc", "unshare") if shutil.which(tool) is None]
-    if missing:
+    if missing := [tool for tool in ("bash", "ip", "nsenter", "tc", "unshare") if shutil.which(tool) is None]:
         return f"{', '.join(missing)} not found"
     if os.geteuid() != 0:
         return "namespaces of networks need root"
@@ -75,19 +74,12 @@ class Host:
 
     def run(self, *argv: str, **environment: str) -> str:
         """Run a command to its end; return its output. AssertionError with the output where it fails."""
-        done = subprocess.run(
-            self.command(*argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, **environment},
-        )
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(self.command(*argv), **pipes, text=True, env={**os.environ, **environment})
         assert done.returncode == 0, f"{self.name}: {' '.join(argv)}\n{done.stdout}"
         return done.stdout
 
     def copy(self, folder: Path, to: Path) -> None:
-        """Copy a folder of this machine to the host."""
         shutil.copytree(folder, self.path(to), dirs_exist_ok=True)
 
     def path(self, on_host: Path) -> Path:
@@ -114,7 +106,6 @@ class Host:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let them go on."""
         self._signal(signal.SIGCONT)
 
     def cut(self) -> None:
@@ -122,7 +113,6 @@ class Host:
         self._set_link("down")
 
     def heal(self) -> None:
-        """Set its link up again."""
         self._set_link("up")
 
     def slow_down(self, rate: str) -> None:
@@ -131,7 +121,6 @@ class Host:
         self._queue_by("replace", "tbf", "rate", rate, "burst", "32k", "latency", "1s")
 
     def speed_up(self) -> None:
-        """Let its link carry everything again."""
         self._queue_by("delete")
 
     def part(self, *others: "Host") -> None:
@@ -139,16 +128,7 @@ class Host:
         self._send_to(others, "replace", "lladdr", NOWHERE, "nud", "permanent")
 
     def join(self, *others: "Host") -> None:
-        """Let it and those hosts reach each other again."""
         self._send_to(others, "delete")
-
-    def hide(self, file: Path) -> None:
-        """Let the host find a file of this machine empty."""
-        self.run("mount", "--bind", "/dev/null", str(file))
-
-    def show(self, file: Path) -> None:
-        """Let it find the file that was hidden."""
-        self.run("umount", str(file))
 
     def exhaust_memory(self) -> None:
         """Let what it reads in /proc/meminfo say that 4 MiB of memory are left (Ray takes none for not known)."""
@@ -157,7 +137,6 @@ class Host:
         self.run("mount", "--bind", str(LOW_MEMORY), "/proc/meminfo")
 
     def free_memory(self) -> None:
-        """Let it read there how much memory there is."""
         self.run("umount", "/proc/meminfo")
 
     def _send_to(self, others: tuple["Host", ...], *entry: str) -> None:

@@ -3,20 +3,21 @@
 import json
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
-from tests.support.hosts import slow_agents
 from tests.support.hosts.hosts import MODELS, Host, hosts
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
-from tests.support.server.running_server import command_line, process_name
+from tests.support.server.running_server import command_line, descendants, process_name
 from tests.support.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -30,6 +31,8 @@ SIZE: dict[str, Any] = {
 }
 REPLICA = "ray::ServeReplica:scanline"
 LOGS, LOST = "session_2*/logs/worker-*.err", re.compile("a replica (?:did not paint|was silent)")
+RAYLET_NODE = re.compile(r"--node_id=(\w+)")
+LAST_PORTS = ("dashboard_agent_listen_port", "runtime_env_agent_port")  # the last that each of two agents writes
 TOKEN = Path("/tmp/home/.ray")
 ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -64,7 +67,6 @@ class Machines:
         self.url = self._url(HEAD)
 
     def run(self, host: str, start: str, **environment: str) -> str:
-        """Run a documented command on a host."""
         return self.shell(host, documented(start), **environment)
 
     def shell(self, host: str, command: str, **environment: str) -> str:
@@ -119,11 +121,9 @@ class Machines:
             self.url = self._url(HEAD)
 
     def client(self) -> httpx.Client:
-        """A client of the service."""
         return httpx.Client(base_url=self.url, timeout=PATIENCE)
 
     def replicas(self) -> dict[str, int]:
-        """How many replicas of the model each host has."""
         return {name: len(self.replicas_of(host)) for name, host in self.hosts.items()}
 
     def replicas_of(self, host: Host) -> list[int]:
@@ -132,11 +132,9 @@ class Machines:
         return [process for process in host.processes() if command_line(process).startswith(name)]
 
     def ingresses(self) -> dict[str, int]:
-        """How many ingresses each host has."""
         return self._count(lambda process: command_line(process).startswith(f"{REPLICA}:Ingress"))
 
     def engines(self) -> dict[str, int]:
-        """How many engines each host has."""
         return self._count(lambda process: process_name(process) == "scanline-engine")
 
     def slots(self) -> float:
@@ -152,7 +150,6 @@ class Machines:
         return sum(len(LOST.findall(log)) for host in self.hosts for log in self.logs(host))
 
     def logs(self, host: str) -> list[str]:
-        """What the service has logged on a host."""
         files = self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)
         return [file.read_text(errors="replace") for file in files]
 
@@ -185,9 +182,46 @@ class Machines:
 
 
 @contextmanager
+def agents_awaited(found: dict[str, Host]) -> Iterator[None]:
+    """Give Ray's agents time to start, for as long as the context lasts.
+
+    A raylet ends itself where its agents have not written their ports to files after 15 seconds, and no setting changes
+    that. On a busy machine they take longer: their raylet is stopped meanwhile, and reads the files when it goes on.
+    """
+    over, stopped, ready = threading.Event(), set[int](), set[int]()
+
+    def look(host: Host, raylet: int) -> None:
+        node = RAYLET_NODE.search(command_line(raylet))
+        if raylet not in stopped and len(descendants(raylet)) >= len(LAST_PORTS):
+            os.kill(raylet, signal.SIGSTOP)
+            stopped.add(raylet)
+        elif raylet in stopped and node:
+            written = " ".join(path.name for path in host.path(Path("/tmp/ray")).glob(f"session_2*/*{node[1]}*"))
+            if all(port in written for port in LAST_PORTS):
+                os.kill(raylet, signal.SIGCONT)
+                ready.add(raylet)
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            for host in found.values():
+                for process in set(host.processes()) - ready:
+                    if process_name(process) == "raylet":
+                        with suppress(ProcessLookupError):
+                            look(host, process)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+@contextmanager
 def three_machines(model: Path) -> Iterator[Machines]:
     """A cluster with no service on it yet, for as long as the context lasts."""
-    with hosts(HEAD, *WORKERS) as found, slow_agents.awaited(found):
+    with hosts(HEAD, *WORKERS) as found, agents_awaited(found):
         machines = Machines(found, model)
         machines.copy_token()
         machines.start()

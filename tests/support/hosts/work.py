@@ -43,7 +43,6 @@ class Work:
         return sum(bool(job.frames) for job in self.streams.values()) >= min(3, STREAMS)
 
     def stream(self, seed: int) -> None:
-        """Paint images over a websocket."""
         with connected(self.machines.url) as client:
             client.send(type="generate", id="a", n=STREAMED, seed=seed)
             while (job := client.receive()).order[-1] not in LAST:
@@ -53,7 +52,6 @@ class Work:
             assert job.messages[-1] == {"type": "done", "id": "a"}, job.messages[-1]
 
     def edit(self, seed: int) -> None:
-        """Complete an image, by several particles each time."""
         image, hole = masked(self.machines)
         body = {"image": text(encode(image)), "mask": text(encode(hole)), "n": COMPLETED, "particles": PARTICLES}
         with self.machines.client() as client:
@@ -77,23 +75,12 @@ class Work:
             alone = paint(model, COMPLETED, seed=seed, known=known[0], mask=known[1], particles=PARTICLES).images
             assert np.array_equal(answer.reshape(COMPLETED, -1), alone), f"edit {seed}"
 
-    def seconds(self, since: float) -> float:
-        """When the last request was answered."""
-        return max(self.ended.values()) - since
-
-    def longest_pause(self) -> float:
-        """The longest time between two frames of one stream."""
-        return max(after - before for times in self.frames.values() for before, after in pairwise(times))
-
 
 @contextmanager
 def work(machines: Machines) -> Iterator[Work]:
     """Streams and edits that have begun; all have ended after the context."""
     begun = Work(machines)
-    kinds: list[tuple[str, Callable[[int], None], int]] = [
-        ("stream", begun.stream, STREAMS),
-        ("edit", begun.edit, EDITS),
-    ]
+    kinds = [("stream", begun.stream, STREAMS), ("edit", begun.edit, EDITS)]
 
     def do(name: str, request: Callable[[int], None], seed: int) -> None:
         try:
@@ -103,11 +90,8 @@ def work(machines: Machines) -> Iterator[Work]:
             begun.failures.append(failure)
         begun.ended[f"{name} {seed}"] = time.monotonic()
 
-    threads = [
-        threading.Thread(target=do, args=(name, request, seed))
-        for name, request, count in kinds
-        for seed in range(count)
-    ]
+    requests = [(name, request, seed) for name, request, count in kinds for seed in range(count)]
+    threads = [threading.Thread(target=do, args=each) for each in requests]
     for thread in threads:
         thread.start()
     lost = machines.lost_shards()
@@ -124,8 +108,10 @@ def work(machines: Machines) -> Iterator[Work]:
 def answered(begun: Work, fault: float) -> None:
     """Check all answers, and when the last one came."""
     begun.check()
-    assert begun.seconds(fault) < DEADLINE
-    times = f"last answer {begun.seconds(fault):.1f} s after the fault, longest pause {begun.longest_pause():.1f} s"
+    last = max(begun.ended.values()) - fault
+    assert last < DEADLINE
+    pause = max(after - before for times in begun.frames.values() for before, after in pairwise(times))
+    times = f"last answer {last:.1f} s after the fault, longest pause of a stream {pause:.1f} s"
     print(f"{times}, {begun.lost} shards painted by others")
 
 

@@ -1,4 +1,4 @@
-"""scanline train on anyone's pictures: a folder or an array becomes a model directory, and nothing is lost."""
+"""scanline train on anyone's pictures: a folder or an array becomes a model directory, and its subfolders classes."""
 
 import itertools
 import json
@@ -21,6 +21,7 @@ from scanline.model.formats.model_card import metadata
 from scanline.model.formats.model_dir import read_evaluation
 from tests.support.commands import done, refused
 from tests.support.pictures import encode
+from tests.support.saved_models import assert_same_weights, files
 from tests.support.server.running_server import SCANLINE
 
 FILES = ["README.md", "config.json", "evaluation.json", "loss.csv", "loss.png", "model.safetensors"]
@@ -31,9 +32,8 @@ def bars(count: int, channels: int = 1) -> np.ndarray:
     """Pictures [count, 8, 8] or [count, 8, 8, 3] uint8 of a bright bar somewhere."""
     random = np.random.default_rng(0)
     images = np.zeros((count, 8, 8, channels), np.uint8)
-    for image, at, value in zip(
-        images, random.integers(0, 7, count), random.integers(99, 256, (count, 3)), strict=True
-    ):
+    places, values = random.integers(0, 7, count), random.integers(99, 256, (count, 3))
+    for image, at, value in zip(images, places, values, strict=True):
         image[:, at : at + 2] = value[:channels]
     return images[..., 0] if channels == 1 else images
 
@@ -51,6 +51,11 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(out / "training.pt", weights_only=True)["model"]
+    return found
+
+
 def train(pictures: Path, out: Path, *options: object) -> str:
     return done("train", "--data", pictures, "--out", out, "--no-compile", *options)
 
@@ -61,31 +66,24 @@ def trained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return out, train(pictures, out, "--updates", 20, "--batch", 8)
 
 
-def weights(out: Path) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = torch.load(out / "training.pt", weights_only=True)["model"]
-    return found
-
-
 def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], pictures: Path) -> None:
     out, said = trained
-    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert files(out) == FILES
     assert package.load(out).sample(2, seed=1).array.shape == (2, 8, 8)
     assert Image.open(out / "samples.png").size == (64, 64)
     found = read_evaluation(out)
     assert 0 < found["bits_per_dim"] < 8
     assert found["dataset"].startswith("pictures")
     lines = said.splitlines()
-    counts = re.fullmatch(
-        rf"{pictures}: (\d+) pictures of 8x8 grey to train on, (\d+) to test on; (\d+) duplicates left out", lines[0]
-    )
+    parts = r"(\d+) pictures of 8x8 grey to train on, (\d+) to test on; (\d+) duplicates left out"
+    counts = re.fullmatch(rf"{pictures}: {parts}", lines[0])
     assert counts
     assert sum(map(int, counts.groups())) == 200
     assert lines[1] == "2 files were refused:"
     assert lines[2].startswith("  broken.png: it is a broken picture: ")
     assert lines[3] == "  notes.txt: it is not a picture"
-    assert re.fullmatch(
-        r"network: 2 layers of width 32, [\d,]+ weights, predicts categorical; 20 updates, .+", lines[4]
-    )
+    network = r"network: 2 layers of width 32, [\d,]+ weights, predicts categorical; 20 updates, .+"
+    assert re.fullmatch(network, lines[4])
     assert re.fullmatch(r"update 20: \d\.\d+ bits/dim, test \d\.\d+, [\d.e+]+ images/s, 0 s left", lines[-5])
     assert re.fullmatch(rf"{out}: \d\.\d+ \+- \d\.\d+ bits/dim on \d+ test images, after 20 updates in .+", lines[-4])
     assert lines[-3:] == [
@@ -113,9 +111,7 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
 
 
 @pytest.mark.slow
-def test_interrupted_and_resumed_ends_in_the_weights_of_a_whole_run(
-    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_and_resumed(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGINT and then SIGTERM reach a real process, each after the first row that it reports."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as this process: the sums of other numbers of threads differ
     out, whole = tmp_path / "split", tmp_path / "whole"
@@ -124,8 +120,6 @@ def test_interrupted_and_resumed_ends_in_the_weights_of_a_whole_run(
     stops = 0
     for command, number in ((arguments, signal.SIGINT), (resumed, signal.SIGTERM)):
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
             process.stdout.readline()
             process.send_signal(number)
             rest, said = process.stdout.read(), process.stderr.read()
@@ -141,9 +135,9 @@ def test_interrupted_and_resumed_ends_in_the_weights_of_a_whole_run(
     assert stops
     done("train", "--no-compile", "--resume", "--out", out)
     train(pictures, whole, "--updates", 60, "--batch", 8)
-    assert all(map(torch.equal, weights(out).values(), weights(whole).values()))
+    assert_same_weights(weights(out), weights(whole))
     assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert files(out) == FILES
 
 
 def test_a_resumed_run_wants_the_same_pictures(pictures: Path, tmp_path: Path) -> None:
@@ -170,16 +164,11 @@ def test_a_run_of_minutes_ends_with_them(pictures: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr("scanline.model.training.run.clock.time", clock)
     monkeypatch.setattr("scanline.model.training.run.sizing.MEASURED_SECONDS", 1e-9)
     said = train(pictures, tmp_path, "--minutes", 0.05)
-    state = torch.load(tmp_path / "training.pt", weights_only=True)
-    assert 3 <= state["seconds"] < 6
+    assert 3 <= torch.load(tmp_path / "training.pt", weights_only=True)["seconds"] < 6
     assert "0.05 minutes, " in said
-    rates = np.loadtxt(tmp_path / "loss.csv", delimiter=",", skiprows=1, usecols=2, ndmin=1)
-    assert rates[-1] < 0.1 * state["config"]["learning_rate"]
 
 
-def test_a_run_begins_with_the_weights_of_a_model_and_layers_are_added_to_it(
-    trained: tuple[Path, str], pictures: Path, tmp_path: Path
-) -> None:
+def test_layers_are_added_to_a_model(trained: tuple[Path, str], pictures: Path, tmp_path: Path) -> None:
     start, out = load_model(trained[0]), tmp_path / "deeper"
     layers = start.config.layers + 1
     train(pictures, out, "--from", trained[0], "--layers", layers, "--updates", 1, "--learning-rate", 1e-9)
@@ -190,8 +179,6 @@ def test_a_run_begins_with_the_weights_of_a_model_and_layers_are_added_to_it(
     card = (out / "README.md").read_text()
     assert f"| first weights | those of `{trained[0].name}`, with layers added up to {layers} |" in card
     done("train", "--no-compile", "--resume", "--out", out, "--updates", 2)
-    said = refused("train", "--data", pictures, "--from", out, "--layers", layers, "--out", tmp_path / "new")
-    assert said == f"{out} has {layers} layers, and --layers can only add to them"
 
 
 def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
@@ -219,3 +206,80 @@ def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed
     card = (mixing / "README.md").read_text()
     assert "painted neighbours mixed in every block and layer" in card
     assert "| positions |" not in card
+
+
+OPTIONS = ("--classes", "--unlabelled", 0.25, "--contrast", 6, "--batch", 4, "--schedule", "constant", "--no-compile")
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 pictures of a bright column or of a bright row, in a folder each."""
+    folder = tmp_path_factory.mktemp("lines")
+    random = np.random.default_rng(0)
+    for i in range(60):
+        image = random.integers(0, 40, (12, 12), np.uint8)
+        (image if i % 2 else image.T)[random.integers(12)] = random.integers(200, 256)
+        path = folder / ("Row" if i % 2 else "tall_column") / f"{i}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(encode(image))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classified(lines: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    out = tmp_path_factory.mktemp("models") / "lines"
+    return out, done("train", "--data", lines, "--out", out, *OPTIONS, "--updates", 6)
+
+
+def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tuple[Path, str]) -> None:
+    out, said = classified
+    assert load_model(out).config.classes == (("row",), ("tall_column", "tall column"))
+    assert "2 classes: row, tall_column" in said.splitlines()
+    card, found = (out / "README.md").read_text(), read_evaluation(out)
+    true = found["classes"]["true_class"]
+    assert true["images"] == found["images"]
+    for stated in (
+        f"| test bits/dim with the true class | **{true['bits_per_dim']:.4f} +- ",
+        "| classes | 2: `row`, `tall_column`; 25% of the labels dropped in training |",
+        "![Samples of each class](classes.png)",
+    ):
+        assert stated in card
+    with Image.open(out / "classes.png") as sheet:
+        assert sheet.height == 2 * 12
+    assert (weights(out)["classes"].norm(dim=1) > 0).all()
+
+
+def test_two_parts_end_in_the_weights_of_a_whole_run(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
+    done("train", "--data", lines, "--out", tmp_path, *OPTIONS, "--updates", 3)
+    done("train", "--resume", "--out", tmp_path, "--no-compile", "--updates", 6)
+    assert_same_weights(weights(tmp_path), weights(classified[0]))
+
+
+def test_from_continues_with_classes_and_without(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
+    options = ("--updates", 1, "--batch", 2, "--no-compile", "--data", lines)
+    done("train", *options, "--from", classified[0], "--out", tmp_path / "without")
+    assert load_model(tmp_path / "without").config.classes == ()
+    assert not (tmp_path / "without" / "classes.png").exists()
+    done("train", *options, "--from", tmp_path / "without", "--classes", "--out", tmp_path / "again")
+    assert load_model(tmp_path / "again").config.classes == load_model(classified[0]).config.classes
+
+
+def test_options_that_do_not_fit_are_refused(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
+    new = ("train", "--data", lines, "--out", tmp_path / "new")
+    for options, said in (
+        (("--unlabelled", 0.3), "--unlabelled needs --classes, whose labels it leaves out"),
+        (("--contrast", 6), "--contrast needs --classes: it compares each picture's class with another one"),
+        (("--classes", "--unlabelled", 1, "--updates", 1), "unlabelled must be above 0 and below 1, not 1.0"),
+    ):
+        assert refused(*new, *options) == said
+    flat = ("train", "--data", lines / "Row", "--out", tmp_path / "new", "--classes")
+    assert refused(*flat).endswith("so it has no class: the subfolders are the classes")
+    done(*new, "--updates", 1, "--no-compile")
+    assert refused("train", "--resume", "--out", tmp_path / "new", "--classes") == (
+        f"the run in {tmp_path / 'new'} learns no classes, and --resume continues it as it is; leave out --classes"
+    )
+    moved = lines / "Row" / "1.png"
+    moved.rename(lines / "tall_column" / "1.png")
+    said = refused("train", "--resume", "--out", classified[0], "--updates", 9)
+    (lines / "tall_column" / "1.png").rename(moved)
+    assert said.startswith(f"the pictures in {lines} or their classes have changed since the run began: ")

@@ -1,7 +1,6 @@
-"""scanline train: from published files to a model directory."""
+"""scanline train: from published files to a model directory, and what it prints without a terminal."""
 
 import json
-import resource
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -11,27 +10,26 @@ import numpy as np
 import pytest
 
 from scanline.model.datasets import DIGESTS
+from scanline.model.datasets.folder import Refused
 from scanline.model.datasets.source import ImageSet, open_data
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
+from scanline.model.training.run.curve import Row
 from scanline.model.training.run.state import saved_configs
 from scanline.server.cli.training_options import TrainingOptions
+from scanline.server.cli.training_report import LINE_SECONDS, NAMED, print_images, training_progress
 from tests.support import blobs, small_models
-from tests.support.commands import done, refused, scanline
+from tests.support.commands import done, full_disk, refused, scanline
 
-TINY = Preset(
-    "mnist",
-    small_models.config(height=28, width=28, layers=1),
-    TrainingConfig(updates=3, batch=2, evaluate_images=2, sample_images=1),
-)
+RECIPE = TrainingConfig(updates=3, batch=2, evaluate_images=2, sample_images=1)
+TRAIN = ("train", "--no-compile", "--preset", "tiny", "--data")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def preset() -> Iterator[None]:
-    """A preset of three updates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "tiny", TINY)
+        patch.setitem(PRESETS, "tiny", Preset("mnist", small_models.config(height=28, width=28, layers=1), RECIPE))
         yield
 
 
@@ -42,42 +40,24 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
-    directory = tmp_path_factory.mktemp("models") / "tiny"
-    done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", directory)
-    return directory
-
-
-def test_a_resumed_run_ends_where_a_whole_one_does(tmp_path: Path, data: Path, trained: Path) -> None:
-    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
-    done(*train, "--updates", 2)
-    done(*train, "--resume")
-    assert (tmp_path / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
-
-
-def test_a_run_is_neither_overwritten_without_resume_nor_resumed_with_another_recipe(data: Path, trained: Path) -> None:
-    before = (trained / "training.pt").read_bytes()
-    said = refused("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", trained)
+def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(data: Path, tmp_path: Path) -> None:
+    train, state = (*TRAIN, data, "--out", tmp_path), tmp_path / "training.pt"
+    done(*train)
+    before = state.read_bytes()
+    said = refused(*train)
     assert "already holds a training run; continue it with --resume, or name another directory" in said
-    assert (trained / "training.pt").read_bytes() == before
-    said = refused(
-        "train", "--no-compile", "--preset", "tiny", "--data", data, "--out", trained, "--resume", "--batch", 3
-    )
-    assert said == f"{trained / 'training.pt'} is of another recipe: batch is 2 there, 3 here"
+    assert state.read_bytes() == before
+    said = refused(*train, "--resume", "--batch", 3)
+    assert said == f"{state} is of another recipe: batch is 2 there, 3 here"
 
 
-def test_options_override_the_preset_and_are_remembered(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_override_the_preset(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DIGESTS, "mnist", open_data(data).digest)
     options = ("--updates", 2, "--batch", 1, "--redrawn", 0.75, "--json")
-    result = done("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path, *options)
+    result = done(*TRAIN, data, "--out", tmp_path, *options)
     assert json.loads(result)["update"] == 2
-    assert (
-        " passes, 75% of the images re-rendered until the rate is 0.2 of its peak)"
-        in (tmp_path / "README.md").read_text()
-    )
+    stated = " passes, 75% of the images re-rendered until the rate is 0.2 of its peak)"
+    assert stated in (tmp_path / "README.md").read_text()
     done("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 3)
     assert (saved_configs(tmp_path)[1].redrawn, saved_configs(tmp_path)[1].batch) == (0.75, 1)
 
@@ -94,9 +74,7 @@ def test_options_override_the_preset_and_are_remembered(
         ((28, 28, 1), {"start": "elsewhere"}, "elsewhere"),
     ],
 )
-def test_a_run_begins_from_the_shipped_model_of_the_pictures_size(
-    shape: tuple[int, int, int], given: dict[str, Any], start: str | None
-) -> None:
+def test_the_model_a_run_begins_from(shape: tuple[int, int, int], given: dict[str, Any], start: str | None) -> None:
     images = ImageSet(np.zeros((2, prod(shape)), np.uint8), np.zeros((2, prod(shape)), np.uint8), *shape, None, "")
     assert TrainingOptions(Path("out"), **given).start_for(images) == start
 
@@ -110,7 +88,7 @@ def test_short_runs_are_not_compiled() -> None:
 
 @pytest.mark.slow  # starts a process; tests of training do so too
 def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> None:
-    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    train = (*TRAIN, data, "--out", tmp_path)
     options = ("--updates", 1, "--branches", 2, "--branch-updates", 1)
     assert "1 updates, 2 pictures an update in each of 2 branches" in done(*train, *options)
     assert " passes) by each of 2 branches, averaged every 1 updates; " in (tmp_path / "README.md").read_text()
@@ -120,27 +98,21 @@ def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> 
 
 
 def limited(most: int, *arguments: object) -> str:
-    """Return the error of a command that may write files of so many bytes, which stands for a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
-    try:
+    """Return the error of a command that may write files of so many bytes."""
+    with full_disk(most):
         ran = scanline(*arguments)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert ran.status == 2
     return ran.err
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
-    train = ("train", "--no-compile", "--preset", "tiny", "--data", data, "--out", tmp_path)
+    train = (*TRAIN, data, "--out", tmp_path)
     model, curve = tmp_path / "model.safetensors", tmp_path / "loss.png"
     assert limited(1000, *train) == f"scanline: {model}: File too large; there is no checkpoint yet\n"
     done(*train, "--updates", 2)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    kept = (
-        "File too large; the last checkpoint is intact, so make room and continue with: scanline train --resume --out"
-        f" {tmp_path}\n"
-    )
+    again = f"scanline train --resume --out {tmp_path}"
+    kept = f"File too large; the last checkpoint is intact, so make room and continue with: {again}\n"
     assert limited(1000, *train, "--resume") == f"scanline: {model}: {kept}"
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     most = model.stat().st_size + 1000  # the model fits, the plot of the loss does not
@@ -148,3 +120,47 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> N
     assert (tmp_path / "training.pt").read_bytes() == before["training.pt"]
     done(*train, "--resume")
     load_model(tmp_path)
+
+
+def row(update: int, seconds: float, bits: float, test: float | None = None) -> Row:
+    return Row(update, bits, 0.001, 1.0, seconds, test)
+
+
+def test_refused_files_are_named_up_to_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    left_out = tuple(Refused(f"{i}.png", "it is empty") for i in range(NAMED + 1_234))
+    images = ImageSet(np.zeros((2, 6), np.uint8), np.zeros((1, 6), np.uint8), 2, 3, 1, None, "", left_out)
+    print_images(Path("folder"), images, to_stderr=True)
+    out, err = capsys.readouterr()
+    lines = ["folder: 2 pictures of 3x2 grey to train on, 1 to test on", f"{NAMED + 1_234:,} files were refused:"]
+    lines += [*(f"  {i}.png: it is empty" for i in range(NAMED)), "  and 1,234 more"]
+    assert (out, err.splitlines()) == ("", lines)
+
+
+def test_a_line_every_half_minute_and_at_each_test(capsys: pytest.CaptureFixture[str]) -> None:
+    config = TrainingConfig(updates=1000, batch=4)
+    with training_progress(config, "name", as_json=False) as report:
+        report(row(10, LINE_SECONDS - 1, 5.0))
+        report(row(20, LINE_SECONDS, 4.0))
+        report(row(30, LINE_SECONDS + 1, 3.0))
+        report(row(40, LINE_SECONDS + 11, 2.0, test=2.5))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "update 20: 4.500 bits/dim, 40 images/s, 98 s left"  # 10 updates of 4 images a second
+    assert second == "update 40: 3.500 bits/dim, test 2.500, 10 images/s, 6 min left"
+
+
+def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(capsys: pytest.CaptureFixture[str]) -> None:
+    with training_progress(TrainingConfig(updates=10**9, minutes=300), "name", as_json=False) as report:
+        report(row(10, 60, 5.0, test=5.0))
+        report(row(20, 18_000 - 90, 5.0, test=5.0))
+    assert [line.rpartition(", ")[2] for line in capsys.readouterr().out.splitlines()] == ["5.0 h left", "90 s left"]
+
+
+def test_as_json_each_row_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+    with training_progress(TrainingConfig(updates=5), "name", as_json=True) as report:
+        report(row(1, 2.0, 5.0))
+        report(row(2, 3.0, 4.0, test=4.5))
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["update"], each["bits_per_dim"], each["test_bits_per_dim"]) for each in found] == [
+        (1, 5.0, None),
+        (2, 4.0, 4.5),
+    ]

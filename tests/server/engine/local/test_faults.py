@@ -1,10 +1,16 @@
-"""An engine that fails, stands still or is stopped."""
+"""An engine that loads, fails, stands still or is stopped.
+
+While it loads, a server is alive and not ready; the weights come from a pipe, so that this lasts until a test writes.
+"""
 
 import asyncio
 import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import httpx
@@ -12,68 +18,55 @@ import pytest
 
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_client, engine_process
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.settings import Settings
 from tests.support.engine.engines import CRASHING_SEED, ENDLESS, FaultyOptions, RecordingClient, with_deadline
+from tests.support.pictures import text
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.in_process_server import serve_in_process
-from tests.support.server.json_requests import GENERATIONS
+from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.metrics_reader import Metrics
-from tests.support.server.running_server import serve
+from tests.support.server.running_server import Server, serve
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
 
 
-@pytest.fixture(scope="module")
-def faulty_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
-    """A server whose engine does not survive images of some seeds: its address and its engine client."""
+def test_a_request_that_crashes_the_engine_must_not_be_retried(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),), slots=4, threads=1)
-    with serve_in_process(settings, FaultyOptions) as served:
-        yield served
-
-
-@pytest.fixture
-def client(faulty_server: tuple[str, EngineClient]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=faulty_server[0], timeout=PATIENCE) as client:
-        yield client
-
-
-def test_a_request_that_crashes_the_engine_must_not_be_retried(client: httpx.Client) -> None:
-    crashing = client.post(GENERATIONS, json={"seed": CRASHING_SEED})
-    error = crashing.json()["error"]
-    assert (crashing.status_code, error["type"], error["code"]) == (500, "server_error", "engine_failed")
-    assert crashing.headers["x-should-retry"] == "false"
-    assert ONE_SENTENCE.fullmatch(error["message"])
-    assert client.post(GENERATIONS, json={"seed": 5}).status_code == 200
+    with (
+        serve_in_process(settings, FaultyOptions) as (url, _),
+        httpx.Client(base_url=url, timeout=PATIENCE) as client,
+    ):
+        crashing = client.post(GENERATIONS, json={"seed": CRASHING_SEED})
+        error = crashing.json()["error"]
+        assert (crashing.status_code, error["type"], error["code"]) == (500, "server_error", "engine_failed")
+        assert crashing.headers["x-should-retry"] == "false"
+        assert ONE_SENTENCE.fullmatch(error["message"])
+        assert client.post(GENERATIONS, json={"seed": 5}).status_code == 200
 
 
 def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_directory: Path) -> None:
-    with serve(grey_directory, "--slots", "4") as server, httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
+    with serve(grey_directory, "--slots", "4") as server, server.client() as client:
         os.kill(server.engine, signal.SIGSTOP)
-        response = wait_for(lambda: refused(client), "a server that is not ready")
-        assert response.json()["error"]["code"] == "not_ready"
+        wait_for(lambda: client.get("/readyz").status_code == 503, "a server that is not ready")
+        assert client.get("/readyz").json()["error"]["code"] == "not_ready"
         assert Metrics(client).of("engine_up") == 0
         assert Metrics(client).of("engine_heartbeat_age_seconds") > engine_process.SILENT_SECONDS
         os.kill(server.engine, signal.SIGCONT)
         wait_for(lambda: client.get("/readyz").status_code == 200, "a server that is ready")
-        assert client.post("/v1/images/generations", json={}).status_code == 200
+        assert client.post(GENERATIONS, json={}).status_code == 200
 
 
-def refused(client: httpx.Client) -> httpx.Response | None:
-    response = client.get("/readyz")
-    return response if response.status_code == 503 else None
+async def started(directory: Path, timeout: float = inf) -> RecordingClient:
+    return await RecordingClient(EngineOptions(directory, "cpu", slots=1, threads=1, timeout=timeout)).started()
 
 
-def test_a_killed_engine_is_not_ready_at_once(runner: asyncio.Runner, grey_directory: Path) -> None:
-    async def killed() -> None:
-        engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
-        assert engine.is_ready
-        assert engine.process is not None
-        engine.process.kill()
-        assert not engine.is_ready
-        await engine.close()
-
-    runner.run(killed())
+async def test_a_killed_engine_is_not_ready_at_once(grey_directory: Path) -> None:
+    engine = await started(grey_directory)
+    assert engine.is_ready
+    engine.process.kill()  # type: ignore[union-attr]
+    assert not engine.is_ready
+    await engine.close()
 
 
 @pytest.fixture
@@ -82,49 +75,100 @@ def short_kill(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_client, "CLOSING_SECONDS", 1.0)
 
 
-@pytest.mark.usefixtures("short_kill")
-def test_an_engine_that_cannot_be_killed_is_given_up(
-    runner: asyncio.Runner, grey_directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@contextmanager
+def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
     """A stopped process whose kill has no effect stands for one that waits for a device that hangs."""
+    process = engine.process.process
+    kill, process.kill = process.kill, lambda: None  # type: ignore[method-assign]
+    try:
+        yield process
+    finally:
+        kill()
+        process.join()
 
-    async def given_up() -> None:
-        options = EngineOptions(grey_directory, "cpu", slots=1, threads=1, timeout=3)
-        engine = await RecordingClient(options).started()
-        assert engine.process is not None
-        process = engine.process.process
-        kill, process.kill = process.kill, lambda: None  # type: ignore[method-assign]
-        try:
-            with engine.reserve(2), engine.paint(ENDLESS, seed=0) as job:
-                engine.signal(signal.SIGSTOP)
-                with pytest.raises(EngineFailedError, match="stopped while it worked"):
-                    await with_deadline(job.wait())
-            assert engine.failed.is_set()
-            assert not engine.is_ready
-            assert process not in multiprocessing.active_children()
-            await with_deadline(engine.close())
-        finally:
-            kill()
-            process.join()
 
-    runner.run(given_up())
+@pytest.mark.usefixtures("short_kill")
+async def test_an_engine_that_cannot_be_killed(grey_directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    engine = await started(grey_directory, timeout=3)
+    with not_to_be_killed(engine) as process:
+        with engine.reserve(2), engine.paint(ENDLESS, seed=0) as job:
+            engine.signal(signal.SIGSTOP)
+            with pytest.raises(EngineFailedError, match="stopped while it worked"):
+                await with_deadline(job.wait())
+        assert engine.failed.is_set()
+        assert not engine.is_ready
+        assert process not in multiprocessing.active_children()
+        await with_deadline(engine.close())
     assert "the engine cannot be killed and is given up" in caplog.text
 
 
 @pytest.mark.usefixtures("short_kill")
-def test_closing_does_not_wait_for_an_engine_that_cannot_be_killed(
-    runner: asyncio.Runner, grey_directory: Path
-) -> None:
-    async def closed() -> None:
-        engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
-        assert engine.process is not None
-        process = engine.process.process
-        kill, process.kill = process.kill, lambda: None  # type: ignore[method-assign]
-        try:
-            engine.signal(signal.SIGSTOP)
-            await asyncio.wait_for(engine.close(), 60)
-        finally:
-            kill()
-            process.join()
+async def test_closing_waits_for_no_engine_that_cannot_be_killed(grey_directory: Path) -> None:
+    engine = await started(grey_directory)
+    with not_to_be_killed(engine):
+        engine.signal(signal.SIGSTOP)
+        await asyncio.wait_for(engine.close(), 60)
 
-    runner.run(closed())
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
+    """A model whose weight file is a pipe."""
+    directory = tmp_path_factory.mktemp("models") / "slow"
+    directory.mkdir()
+    (directory / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
+    os.mkfifo(directory / "model.safetensors")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def loading(directory: Path) -> Iterator[Server]:
+    server = Server(directory)
+    server.wait_until_listening()
+    yield server
+    server.process.kill()
+    server.wait_until_exited()
+
+
+@pytest.fixture
+def client(loading: Server) -> Iterator[httpx.Client]:
+    with loading.client() as client:
+        yield client
+
+
+def assert_not_ready(response: httpx.Response) -> None:
+    __tracebackhide__ = True
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["code"]) == (503, "server_error", "not_ready")
+    assert int(response.headers["retry-after"]) > 0
+
+
+def test_the_server_is_alive_and_not_ready(client: httpx.Client) -> None:
+    assert client.get("/healthz").status_code == 200
+    assert_not_ready(client.get("/readyz"))
+    (card,) = client.get("/v1/models").json()["data"]
+    assert card == client.get("/v1/models/slow").json()
+    assert (card["state"], card["failure"], card["height"]) == ("loading", None, 7)
+    assert card["parameters"] is card["state_bytes_per_image"] is card["backend"] is None
+
+
+def test_work_is_refused_and_no_picture_decoded(loading: Server, client: httpx.Client) -> None:
+    assert_not_ready(client.post(GENERATIONS, json={}))
+    for path in (EDITS, LIKELIHOODS):
+        assert_not_ready(client.post(path, json={"image": text(b"no picture")}))
+    assert client.post(GENERATIONS, json={"n": 0}).status_code == 400
+    with connected(loading.url) as websocket:
+        assert websocket.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
+
+
+def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
+    client.get("/readyz")
+    client.post(GENERATIONS, json={}, headers={"x-request-id": "behind"})
+    wait_for(lambda: any("request_id=behind" in line for line in loading.log), "a log line")
+    assert not [line for line in loading.log if "/readyz" in line]
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(loading: Server, directory: Path) -> None:
+    (directory / "model.safetensors").open("wb").close()  # a pipe with nothing in it
+    assert loading.wait_until_exited() == 2
+    assert loading.log[-1].startswith(f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file")
+    assert not [line for line in loading.log if "Traceback" in line]

@@ -30,23 +30,6 @@ def crash(quarantine: Quarantine) -> tuple[Verdict, list[int]]:
     return quarantine.died(), quarantine.admit()
 
 
-def test_after_one_crash_all_are_admitted_again_and_after_two_one_half_and_then_the_other() -> None:
-    quarantine = admitted(0, 1, 2, 3)
-    assert crash(quarantine) == (Verdict(), [0, 1, 2, 3])
-    assert crash(quarantine) == (Verdict(narrowed=True), [0, 1])
-    quarantine.end(0)
-    assert quarantine.admit() == []
-    quarantine.end(1)
-    assert quarantine.admit() == [2, 3]
-
-
-def test_when_the_culprit_is_found_all_others_are_admitted() -> None:
-    quarantine = admitted(0, 1, 2)
-    crash(quarantine), crash(quarantine)
-    quarantine.add(3)
-    assert crash(quarantine) == (Verdict(culprit=0), [1, 2, 3])
-
-
 def test_new_requests_wait_for_the_suspects() -> None:
     quarantine = admitted(0, 1)
     crash(quarantine), crash(quarantine)
@@ -114,32 +97,25 @@ async def end(engine: RecordingClient, seed: int, images: int = 3) -> np.ndarray
     return job.task.images
 
 
-def test_other_requests_are_painted_despite_one_that_crashes_the_engine(
-    runner: asyncio.Runner, faulty_engine: RecordingClient, grey: Transformer
-) -> None:
-    async def ends() -> list[np.ndarray | BaseException]:
-        ends = (end(faulty_engine, seed) for seed in (1, CRASHING_SEED, 2))
-        return await asyncio.gather(*ends, return_exceptions=True)
-
+async def test_others_are_painted_beside_a_crash(faulty_engine: RecordingClient, grey: Transformer) -> None:
     crashes = faulty_engine.restarts
-    first, crashing, second = runner.run(ends())
-    np.testing.assert_array_equal(first, paint(grey, 3, seed=1).images)
-    np.testing.assert_array_equal(second, paint(grey, 3, seed=2).images)
+    ends = (end(faulty_engine, seed) for seed in (1, CRASHING_SEED, 2))
+    first, crashing, second = await asyncio.gather(*ends, return_exceptions=True)
+    for seed, images in ((1, first), (2, second)):
+        np.testing.assert_array_equal(images, paint(grey, 3, seed=seed).images)
     assert isinstance(crashing, EngineFailedError)
     assert str(crashing).startswith(GIVEN_UP)
     assert faulty_engine.restarts <= crashes + 4
 
 
-def test_a_request_that_exhausts_memory_fails_after_two_crashes(
-    runner: asyncio.Runner, faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture
+async def test_exhausted_memory_is_two_crashes(
+    faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
-        runner.run(end(faulty_engine, OUT_OF_MEMORY_SEED))
+        await end(faulty_engine, OUT_OF_MEMORY_SEED)
     assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
 
 
-def test_the_engine_paints_after_these_crashes(
-    runner: asyncio.Runner, faulty_engine: RecordingClient, grey: Transformer
-) -> None:
-    np.testing.assert_array_equal(runner.run(end(faulty_engine, seed=3)), paint(grey, 3, seed=3).images)
+async def test_it_paints_afterwards(faulty_engine: RecordingClient, grey: Transformer) -> None:
+    np.testing.assert_array_equal(await end(faulty_engine, seed=3), paint(grey, 3, seed=3).images)
     assert (faulty_engine.jobs, faulty_engine.quarantine.inside, faulty_engine.quarantine.waiting) == ({}, {}, set())

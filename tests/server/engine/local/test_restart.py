@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import shutil
 import signal
 import threading
 from collections import Counter
@@ -19,9 +18,8 @@ from scanline.model.sampling.messages import Event, Finished, Scored
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_process
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.worker.process import EngineOptions
-from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
+from tests.support.engine.engines import ENDLESS, FaultyOptions, RecordingClient, with_deadline
 from tests.support.engine.jobs import PaintJob, ScoreJob
 
 IMAGES = 10  # of each request, in four slots
@@ -29,6 +27,12 @@ KNOWN = np.random.default_rng(0).integers(0, 256, 35, np.uint8)
 SCORED = np.random.default_rng(1).integers(0, 256, (IMAGES, 35), np.uint8)
 HOLE = np.arange(35) % 5 < 2  # bytes known after unknown ones
 PARTICLES = 3  # of a completion
+
+
+def send_at_third_call(engine: RecordingClient, number: signal.Signals) -> None:
+    """Let the engine send itself a signal, once."""
+    assert isinstance(engine.options, FaultyOptions)
+    engine.options.signal_file.write_text(str(int(number)))
 
 
 @dataclass
@@ -44,8 +48,8 @@ class Replayed:
 
 
 @pytest.fixture(scope="module")
-def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient, signal_file: Path) -> Replayed:
-    signal_file.write_text(str(int(signal.SIGKILL)))
+def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient) -> Replayed:
+    send_at_third_call(faulty_engine, signal.SIGKILL)
 
     async def streamed() -> tuple[list[bytes], list[int]]:
         streamed, ended = [b""] * IMAGES, []
@@ -110,24 +114,16 @@ def test_finished_images_are_not_painted_again(replayed: Replayed) -> None:
     assert len(done) == 3 * IMAGES
 
 
-def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
-    runner: asyncio.Runner,
-    faulty_engine: RecordingClient,
-    signal_file: Path,
-    grey: Transformer,
-    caplog: pytest.LogCaptureFixture,
+async def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
+    faulty_engine: RecordingClient, grey: Transformer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    signal_file.write_text(str(int(signal.SIGSTOP)))
-    assert_equals_offline(grey, runner.run(painted(faulty_engine, IMAGES, seed=7)), seed=7)
+    send_at_third_call(faulty_engine, signal.SIGSTOP)
+    assert_equals_offline(grey, await painted(faulty_engine, IMAGES, seed=7), seed=7)
     assert f"silent for {faulty_engine.options.timeout:g} seconds, then killed" in caplog.text
 
 
-def test_an_engine_that_cannot_be_started_is_tried_again(
-    runner: asyncio.Runner,
-    faulty_engine: RecordingClient,
-    signal_file: Path,
-    grey: Transformer,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_an_engine_that_cannot_be_started_is_tried_again(
+    faulty_engine: RecordingClient, grey: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail_once(process: object) -> None:
         monkeypatch.undo()
@@ -135,70 +131,52 @@ def test_an_engine_that_cannot_be_started_is_tried_again(
 
     restarts = faulty_engine.restarts
     monkeypatch.setattr(engine_process, "start", fail_once)
-    signal_file.write_text(str(int(signal.SIGKILL)))
-    assert_equals_offline(grey, runner.run(painted(faulty_engine, IMAGES, seed=7)), seed=7)
+    send_at_third_call(faulty_engine, signal.SIGKILL)
+    assert_equals_offline(grey, await painted(faulty_engine, IMAGES, seed=7), seed=7)
     assert faulty_engine.restarts == restarts + 2
 
 
-def test_an_idle_engine_sends_heartbeats(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
-    async def receive_twice() -> None:
-        for _ in range(2):
-            faulty_engine.received.clear()
-            await faulty_engine.received.wait()
-
+async def test_an_idle_engine_sends_heartbeats(faulty_engine: RecordingClient) -> None:
     restarts = faulty_engine.restarts
-    runner.run(with_deadline(receive_twice()))
+    for _ in range(2):
+        faulty_engine.received.clear()
+        await with_deadline(faulty_engine.received.wait())
     assert faulty_engine.restarts == restarts
 
 
-def test_a_restart_leaks_no_job_thread_process_or_descriptor(
-    runner: asyncio.Runner, faulty_engine: RecordingClient, grey: Transformer
-) -> None:
+async def test_a_restart_leaks_nothing(faulty_engine: RecordingClient, grey: Transformer) -> None:
     def counted() -> tuple[int, list[str], int]:
         threads = [thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio")]
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         return len(os.listdir("/proc/self/fd")), sorted(threads), len(children)
 
-    async def meanwhile() -> PaintJob:
-        with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0):
-            faulty_engine.signal(signal.SIGKILL)
-            while faulty_engine.is_ready:
-                await asyncio.sleep(0)
-            painting = asyncio.create_task(painted(faulty_engine, 2, seed=5))
-            await asyncio.sleep(0)
-        faulty_engine.events.clear()
-        job = await painting
-        assert sum(isinstance(event, Finished) for event in faulty_engine.events) == 2
-        return job
-
     before = counted()
-    assert_equals_offline(grey, runner.run(meanwhile()), seed=5)
+    with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0):
+        faulty_engine.signal(signal.SIGKILL)
+        while faulty_engine.is_ready:
+            await asyncio.sleep(0)
+        painting = asyncio.create_task(painted(faulty_engine, 2, seed=5))
+        await asyncio.sleep(0)
+    faulty_engine.events.clear()
+    job = await painting
+    assert sum(isinstance(event, Finished) for event in faulty_engine.events) == 2
+    assert_equals_offline(grey, job, seed=5)
     assert counted() == before
     assert (faulty_engine.jobs, faulty_engine.quarantine.inside, faulty_engine.quarantine.waiting) == ({}, {}, set())
 
 
-def test_an_engine_that_cannot_be_restarted_is_given_up(
-    runner: asyncio.Runner,
-    tmp_path: Path,
-    grey_directory: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+async def test_an_engine_that_cannot_be_restarted_is_given_up(
+    grey_directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's copy of its model is damaged after the first load."""
     monkeypatch.setattr("scanline.server.engine.local.engine_client.RESTART_DELAYS", (0.0, 0.0))
-    shutil.copytree(grey_directory, tmp_path, dirs_exist_ok=True)
-
-    async def given_up() -> EngineClient:
-        engine = await RecordingClient(EngineOptions(tmp_path, "cpu", slots=1, threads=1)).started()
-        (engine.directory / "model.safetensors").unlink()
-        with engine.paint(ENDLESS, seed=0, temperature=1.0) as job:
-            engine.signal(signal.SIGKILL)
-            with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
-                await with_deadline(job.wait())
-        await engine.close()
-        return engine
-
-    engine = runner.run(given_up())
+    engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
+    (engine.directory / "model.safetensors").unlink()
+    with engine.paint(ENDLESS, seed=0, temperature=1.0) as job:
+        engine.signal(signal.SIGKILL)
+        with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
+            await with_deadline(job.wait())
+    await engine.close()
     assert engine.failed.is_set()
     assert engine.load_error is not None
     assert "2 crashes in a row without a finished image: it is not started again" in caplog.text

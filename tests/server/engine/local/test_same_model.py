@@ -1,8 +1,13 @@
-"""A restarted engine paints with the model that was served before, or not at all."""
+"""A server's copy of a model's files, with which a restarted engine paints the model that was served before, or not."""
 
 import asyncio
+import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,20 +15,95 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.formats.model_dir import ModelDirectoryError
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Pixels
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import EngineFailedError
-from scanline.server.engine.local.engine_client import EngineClient
+from scanline.server.engine.local.model_copy import ModelCopy, copy_weights
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import small_models
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
-from tests.support.engine.jobs import PaintJob
+from tests.support.saved_models import assert_same_weights
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from scanline.server.engine.local.model_copy import ModelCopy
+copy = ModelCopy(Path(sys.argv[1]))
+print(copy.directory, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+def test_the_copy_is_the_same_model_and_is_removed(grey_directory: Path, grey: Transformer, temporary: Path) -> None:
+    copy = ModelCopy(grey_directory)
+    assert copy.directory.name == grey_directory.name
+    copy_weights(grey_directory, copy.directory)
+    assert_same_weights(grey.state_dict(), load_model(copy.directory).state_dict())
+    copy.remove()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_model_that_changes_then_is_refused(tmp_path: Path, grey_directory: Path, colour_directory: Path) -> None:
+    model = shutil.copytree(grey_directory, tmp_path / "model")
+    copy = ModelCopy(model)
+    (model / "config.json").write_bytes((colour_directory / "config.json").read_bytes())
+    with pytest.raises(ModelDirectoryError, match="was changed while the model was read"):
+        copy_weights(model, copy.directory)
+
+
+def test_only_the_copy_of_a_killed_server_is_removed(grey_directory: Path, temporary: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDING, grey_directory], stdout=subprocess.PIPE, text=True) as server:
+        held = Path(server.stdout.readline().strip())
+        try:
+            mine = ModelCopy(grey_directory)
+            assert held.is_dir()
+        finally:
+            os.kill(server.pid, signal.SIGKILL)
+            server.wait()
+    another = ModelCopy(grey_directory)
+    assert not held.exists()
+    assert mine.directory.is_dir()
+    assert sorted(temporary.iterdir()) == sorted([mine.directory.parent, another.directory.parent])
+
+
+def test_a_place_that_cannot_be_written(grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(ValueError, match=r"cannot be copied to .*: No such file or directory"):
+        ModelCopy(grey_directory)
+
+
+def test_weights_for_which_there_is_no_room_name_the_full_disk(grey_directory: Path, temporary: Path) -> None:
+    copy = ModelCopy(grey_directory)
+    (copy.directory / "model.safetensors").symlink_to("/dev/full")
+    expected = f"{grey_directory}/model.safetensors cannot be copied to {temporary}: No space left on device"
+    with pytest.raises(ModelDirectoryError, match=re.escape(expected)):
+        copy_weights(grey_directory, copy.directory)
+
+
+def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path, temporary: Path) -> None:
+    (tmp_path / "model" / "config.json").mkdir(parents=True)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="cannot be copied"):
+        ModelCopy(tmp_path / "model")
+    assert list(temporary.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
 
 IMAGES = 200
 
@@ -43,7 +123,6 @@ class ChangingOptions(EngineOptions):
 
 @pytest.fixture
 def directory(tmp_path: Path, grey: Transformer) -> Path:
-    """A model directory of this test's own."""
     save_model(grey, tmp_path / "changing")
     return tmp_path / "changing"
 
@@ -54,67 +133,49 @@ def other_model(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [other_model, shutil.rmtree], ids=["other weights", "nothing left"])
-def test_files_that_change_change_no_image_and_no_request_to_come(
-    runner: asyncio.Runner, directory: Path, grey: Transformer, change: Callable[[Path], None]
+async def test_files_that_change_change_no_image_and_no_request_to_come(
+    directory: Path, grey: Transformer, change: Callable[[Path], None]
 ) -> None:
     """The engine is killed when the first bytes of a job are here, after its model directory was changed."""
-
-    async def painted() -> tuple[PaintJob, PaintJob, RecordingClient]:
-        engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
-        with engine.paint(IMAGES, seed=1, stream=True) as first:
-            await engine.wait_for(Pixels)
-            change(directory)
-            engine.signal(signal.SIGKILL)
-            await with_deadline(first.wait())
-        with engine.paint(3, seed=2) as second:
-            await with_deadline(second.wait())
-        await engine.close()
-        return first, second, engine
-
-    first, second, engine = runner.run(painted())
+    engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
+    with engine.paint(IMAGES, seed=1, stream=True) as first:
+        await engine.wait_for(Pixels)
+        change(directory)
+        engine.signal(signal.SIGKILL)
+        await with_deadline(first.wait())
+    with engine.paint(3, seed=2) as second:
+        await with_deadline(second.wait())
+    await engine.close()
     assert engine.restarts == 1
-    assert engine.ready is not None
-    assert engine.process is not None
     assert (engine.options.backend, engine.process.options.backend) == ("auto", engine.ready.backend_name)
     np.testing.assert_array_equal(first.task.images, paint(grey, IMAGES, seed=1).images)
     np.testing.assert_array_equal(second.task.images, paint(grey, 3, seed=2).images)
     assert not engine.directory.exists()  # the copy goes with the engine
 
 
-def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
-    runner: asyncio.Runner, directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
+    directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     marker = tmp_path / "marker"
-
-    async def failed() -> tuple[EngineFailedError, EngineClient]:
-        options = ChangingOptions(directory, "cpu", slots=4, threads=1, changed=marker)
-        engine = await RecordingClient(options).started()
-        with engine.paint(ENDLESS, seed=0, stream=True) as job:
-            await engine.wait_for(Pixels)
-            marker.touch()
-            engine.signal(signal.SIGKILL)
-            with pytest.raises(EngineFailedError) as caught:
-                await with_deadline(job.wait())
-        await asyncio.wait_for(engine.failed.wait(), PATIENCE)
-        await with_deadline(asyncio.shield(engine.supervisor))
-        await engine.close()
-        return caught.value, engine
-
-    error, engine = runner.run(failed())
-    assert error.code == "model_changed"
-    assert ONE_SENTENCE.fullmatch(str(error))
-    assert engine.restarts == 1
-    assert [record.levelname for record in caplog.records if "the engine is not served" in record.message] == [
-        "CRITICAL"
-    ]
-
-
-def test_jobs_carry_the_digest_of_the_engine(runner: asyncio.Runner, faulty_engine: RecordingClient) -> None:
-    assert faulty_engine.ready is not None
-
-    async def digest() -> str:
-        with faulty_engine.paint(1, seed=0) as job:
+    options = ChangingOptions(directory, "cpu", slots=4, threads=1, changed=marker)
+    engine = await RecordingClient(options).started()
+    with engine.paint(ENDLESS, seed=0, stream=True) as job:
+        await engine.wait_for(Pixels)
+        marker.touch()
+        engine.signal(signal.SIGKILL)
+        with pytest.raises(EngineFailedError) as caught:
             await with_deadline(job.wait())
-        return job.request.digest
+    await asyncio.wait_for(engine.failed.wait(), PATIENCE)
+    await with_deadline(asyncio.shield(engine.supervisor))
+    await engine.close()
+    assert caught.value.code == "model_changed"
+    assert ONE_SENTENCE.fullmatch(str(caught.value))
+    assert engine.restarts == 1
+    (record,) = [record for record in caplog.records if "the engine is not served" in record.message]
+    assert record.levelname == "CRITICAL"
 
-    assert runner.run(digest()) == faulty_engine.ready.digest != ""
+
+async def test_jobs_carry_the_digest_of_the_engine(faulty_engine: RecordingClient) -> None:
+    with faulty_engine.paint(1, seed=0) as job:
+        await with_deadline(job.wait())
+    assert job.request.digest == faulty_engine.ready.digest != ""

@@ -13,19 +13,10 @@ from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
 from tests.support.waiting import wait_for
 
 KEY = "sk-shared"
-OPTIONS = arguments(
-    {
-        "api-processes": 2,
-        "slots": 4,
-        "max-images-per-request": LONG,
-        "max-waiting-images": 4 * LONG,
-        "client-share": 1,
-        "api-key": KEY,
-        "request-timeout": 36_000,
-        "keep-alive-timeout": 600,  # a client stays with its process
-        **NO_DELAY,
-    }
-)
+LIMITS = {"slots": 4, "max-images-per-request": LONG, "max-waiting-images": 4 * LONG, "client-share": 1, "api-key": KEY}
+# a client stays with its process
+KEPT = {"request-timeout": 36_000, "keep-alive-timeout": 600}
+OPTIONS = arguments({"api-processes": 2, **LIMITS, **KEPT, **NO_DELAY})
 Only = Callable[[int], AbstractContextManager[None]]
 
 

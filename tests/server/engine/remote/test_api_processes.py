@@ -1,8 +1,10 @@
-"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other."""
+"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other; each
+reads the certificate and the keys again when they change."""
 
 import os
 import re
 import signal
+import ssl
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.server.engine.remote.conftest import KEY, OPTIONS, only, wait_for_pro
 from tests.support import small_models
 from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.infrastructure.certificates import write_certificate
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import LONG, bearer
@@ -43,15 +46,25 @@ def websocket_of(server: Server, process: int, stack: ExitStack) -> WebsocketCli
         return stack.enter_context(connected(server.url, additional_headers=bearer(KEY)))
 
 
+def begin(socket: WebsocketClient, seed: int, images: int = IMAGES) -> None:
+    socket.send(type="generate", id="job", n=images, seed=seed)
+    socket.receive()
+
+
+def assert_finishes(socket: WebsocketClient, model: Transformer, seed: int) -> None:
+    __tracebackhide__ = True
+    received = socket.receive_until_finished(1)["job"]
+    assert received.order[-1] == "done"
+    np.testing.assert_array_equal(received.images(), paint(model, IMAGES, seed=seed).images)
+
+
 def assert_paints(client: httpx.Client, model: Transformer, seed: int = 1) -> None:
     __tracebackhide__ = True
     posted = painted(client.post(URL, json={"n": 3, "seed": seed}).json())
     np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=seed).images)
 
 
-def test_each_process_paints_the_bytes_of_the_seed_and_the_metrics_are_those_of_both(
-    shared_server: Server, processes: list[int], grey: Transformer
-) -> None:
+def test_both_paint_and_count_together(shared_server: Server, processes: list[int], grey: Transformer) -> None:
     clients = [client_of(shared_server, process) for process in processes]
     assert_paints(clients[0], grey)
     before = wait_until_idle(clients[0])
@@ -71,9 +84,7 @@ def test_each_process_paints_the_bytes_of_the_seed_and_the_metrics_are_those_of_
         client.close()
 
 
-def test_counters_keep_what_a_process_has_counted_that_stands_still_or_ends(
-    shared_server: Server, processes: list[int]
-) -> None:
+def test_counters_keep_what_a_stopped_or_ended_process_counted(shared_server: Server, processes: list[int]) -> None:
     with closing(client_of(shared_server, processes[0])) as client:
         requests = Metrics(client).of("http_requests_total")
         with only(shared_server, processes[0]):
@@ -84,36 +95,31 @@ def test_counters_keep_what_a_process_has_counted_that_stands_still_or_ends(
         assert Metrics(client).of("http_requests_total") >= requests
 
 
-def test_an_engine_that_is_killed_costs_no_process_a_byte(
-    shared_server: Server, processes: list[int], grey: Transformer
-) -> None:
+def test_a_killed_engine_costs_no_byte(shared_server: Server, processes: list[int], grey: Transformer) -> None:
     with ExitStack() as stack:
         sockets = [websocket_of(shared_server, process, stack) for process in processes]
         for seed, socket in enumerate(sockets):
-            socket.send(type="generate", id="job", n=IMAGES, seed=seed)
-            socket.receive()
+            begin(socket, seed)
         os.kill(shared_server.engine, signal.SIGKILL)
         for seed, socket in enumerate(sockets):
-            received = socket.receive_until_finished(1)["job"]
-            assert received.order[-1] == "done"
-            np.testing.assert_array_equal(received.images(), paint(grey, IMAGES, seed=seed).images)
+            assert_finishes(socket, grey, seed)
 
 
-def test_a_process_that_is_killed_loses_its_own_requests_only_and_is_started_again(
-    shared_server: Server, processes: list[int], grey: Transformer
-) -> None:
-    killed, other = processes
+def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int], grey: Transformer) -> None:
+    """It loses its own requests only, and leaves no descriptor in the main process."""
+
+    def open_files() -> int:
+        return len(os.listdir(f"/proc/{shared_server.process.pid}/fd"))
+
+    before, (killed, other) = open_files(), processes
     with ExitStack() as stack:
         lost, kept = (websocket_of(shared_server, process, stack) for process in (killed, other))
-        lost.send(type="generate", id="job", n=LONG, seed=1)
-        lost.receive()
-        kept.send(type="generate", id="job", n=IMAGES, seed=2)
-        kept.receive()
+        begin(lost, 1, LONG)
+        begin(kept, 2)
         os.kill(killed, signal.SIGKILL)
         with pytest.raises(Exception, match=r"close frame|reset"):
             lost.receive_until_finished(1)
-        received = kept.receive_until_finished(1)["job"].images()
-        np.testing.assert_array_equal(received, paint(grey, IMAGES, seed=2).images)
+        assert_finishes(kept, grey, 2)
     after = wait_for_processes(shared_server)
     assert other in after
     assert killed not in after
@@ -122,19 +128,6 @@ def test_a_process_that_is_killed_loses_its_own_requests_only_and_is_started_aga
         wait_until_idle(client)  # the lost request has left the engine
         assert_paints(client, grey)
     assert "an API process ended (signal SIGKILL)" in "".join(shared_server.log)
-
-
-def test_processes_that_are_killed_leave_no_descriptors_in_the_main_one(
-    shared_server: Server, processes: list[int]
-) -> None:
-    def open_files() -> int:
-        return len(os.listdir(f"/proc/{shared_server.process.pid}/fd"))
-
-    before = open_files()
-    for _ in range(2):
-        os.kill(killed := wait_for_processes(shared_server)[0], signal.SIGKILL)
-        wait_for(lambda killed=killed: not Path(f"/proc/{killed}").exists(), "the end of the process")
-    wait_for_processes(shared_server)
     wait_for(lambda: open_files() <= before, "as many open files as before")
 
 
@@ -149,9 +142,7 @@ def test_a_server_whose_main_process_hangs_is_not_ready(shared_server: Server, p
         wait_for(lambda: client.get("/readyz").status_code == 200, "the main process")
 
 
-def test_a_process_that_hangs_is_killed_and_started_again_and_a_signal_drains_both(
-    grey_directory: Path, grey: Transformer
-) -> None:
+def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(grey_directory: Path, grey: Transformer) -> None:
     # the second holds for one that is stopped before the main process has heard of it
     patient = ("--engine-timeout", "10", "--load-timeout", "60", "--drain-seconds", str(PATIENCE))
     with serve(grey_directory, *OPTIONS, *patient) as server, ExitStack() as stack:
@@ -163,12 +154,10 @@ def test_a_process_that_hangs_is_killed_and_started_again_and_a_signal_drains_bo
         assert other in both
         sockets = [websocket_of(server, process, stack) for process in both]
         for seed, socket in enumerate(sockets):
-            socket.send(type="generate", id="job", n=IMAGES, seed=seed)
-            socket.receive()
+            begin(socket, seed)
         server.process.send_signal(signal.SIGTERM)
         for seed, socket in enumerate(sockets):
-            received = socket.receive_until_finished(1)["job"].images()
-            np.testing.assert_array_equal(received, paint(grey, IMAGES, seed=seed).images)
+            assert_finishes(socket, grey, seed)
         assert server.wait_until_exited() == 0
 
 
@@ -179,18 +168,16 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         first, second = wait_for_processes(server)
         clients = [stack.enter_context(closing(client_of(server, process))) for process in (first, second)]
         streaming = websocket_of(server, second, stack)
-        streaming.send(type="generate", id="job", n=IMAGES, seed=1)
-        streaming.receive()
+        begin(streaming, 1)
         save_model(small_models.model(replace(GREY, height=4)), directory)
         new = load_model(directory)
-        card = clients[0].post("/v1/models/changing/reload").json()
+        card = clients[0].post(RELOAD).json()
         assert (card["height"], card["width"]) == (4, 5)
         for client in clients:
             # the other process hears of it a moment later
             wait_for(lambda client=client: client.get("/v1/models/changing").json() == card, "the new model")
             assert_paints(client, new)
-        received = streaming.receive_until_finished(1)["job"].images()
-        np.testing.assert_array_equal(received, paint(grey, IMAGES, seed=1).images)
+        assert_finishes(streaming, grey, 1)
 
         (directory / "config.json").write_bytes(b"no model")
         refused = wait_for(
@@ -216,8 +203,7 @@ def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory: Path
     for signals, status in (((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGKILL,), -signal.SIGKILL)):
         with serve(grey_directory, *OPTIONS) as server, ExitStack() as stack:
             socket = websocket_of(server, wait_for_processes(server)[0], stack)
-            socket.send(type="generate", id="job", n=LONG, seed=1)
-            socket.receive()
+            begin(socket, 1, LONG)
             for number in signals:
                 server.process.send_signal(number)
                 wait_for(lambda: server.process.poll() is not None or "draining" in "".join(server.log), "a reaction")
@@ -232,3 +218,73 @@ def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(tmp_pat
     log = "".join(server.log)
     assert "Traceback" not in log
     assert len([line for line in log.splitlines() if "model.safetensors" in line and "[" not in line]) == 1, log
+
+
+TWO = "--api-processes", "2"
+
+
+def answers(server: Server, key: str = "", verify: ssl.SSLContext | bool = False) -> list[int]:
+    """The status that each API process gives to a request for its list of models, on a new connection."""
+    found = []
+    for process in wait_for_processes(server):
+        with only(server, process), server.client(headers=bearer(key) if key else {}, verify=verify) as client:
+            found.append(client.get("/v1/models").status_code)
+    return found
+
+
+def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer, tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    write_certificate(cert, key, "first")
+    with serve(grey_directory, *TWO, "--tls-cert", str(cert), "--tls-key", str(key)) as server:
+        for process in wait_for_processes(server):
+            with only(server, process), server.client(verify=ssl.create_default_context(cafile=str(cert))) as client:
+                assert_paints(client, grey)
+        write_certificate(cert, key, "second")
+        trusting = ssl.create_default_context(cafile=str(cert))
+        wait_for(lambda: renewed(server, trusting), "the second certificate in both processes")
+        wait_for(lambda: have_read(server), "three lines about the files")
+
+        # A process that ends beside a key that does not fit is replaced by one with the certificate of the others.
+        write_certificate(tmp_path / "other.pem", key, "other")
+        replace_one(server)
+        assert answers(server, verify=trusting) == [200, 200]
+
+
+def have_read(server: Server) -> bool:
+    """Whether both processes, and the one that starts them, have read the changed files."""
+    return "".join(server.log).count(" again") >= 3
+
+
+def replace_one(server: Server) -> None:
+    """Kill an API process once it is logged that a file is broken, and return when another one has its place."""
+    wait_for(lambda: "the previous content stays in use" in "".join(server.log), "a line about the file")
+    first, _ = wait_for_processes(server)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: first not in (now := server.api_processes()) and len(now) == 2, "another process")
+
+
+def renewed(server: Server, trusting: ssl.SSLContext) -> bool:
+    try:
+        return answers(server, verify=trusting) == [200, 200]
+    except httpx.ConnectError as error:  # a process that still has the first certificate
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return False
+        raise
+
+
+def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, tmp_path: Path) -> None:
+    path, keys = tmp_path / "scanline.sock", tmp_path / "keys"
+    keys.write_text("studio sk-first\n")
+    with serve(grey_directory, *TWO, "--unix-socket", str(path), "--api-keys-file", str(keys)) as server:
+        assert answers(server) == [401, 401]
+        assert answers(server, "sk-first") == [200, 200]
+        keys.write_text("studio sk-second\n")
+        wait_for(lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes")
+        assert answers(server, "sk-first") == [401, 401]
+        wait_for(lambda: have_read(server), "three lines about the files")
+
+        # A process that ends beside a broken file is replaced by one with the keys of the others.
+        keys.write_text("studio\n")
+        replace_one(server)
+        assert answers(server, "sk-second") == [200, 200]
+    assert not path.exists()

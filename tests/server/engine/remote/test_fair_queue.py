@@ -89,11 +89,6 @@ def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done() ->
     assert [index for index in images if sharded.is_followed(index)] == [0, 3, 4]
 
 
-def test_one_process_has_all_of_every_limit() -> None:
-    settings = Settings(api_processes=1)
-    assert part_of(settings) == settings
-
-
 @pytest.mark.parametrize("processes", [2, 3, 8, 100])
 def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(processes: int) -> None:
     settings = Settings(api_processes=processes, max_frames_per_second=1000)
@@ -114,9 +109,9 @@ def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the
     assert shares == pytest.approx({0.1: 0.15, 0.9: 0.95, 1.0: 1.0})
 
 
-def test_a_limit_that_is_small_for_one_process_is_not_larger_for_many() -> None:
-    settings = Settings(api_processes=4, max_waiting_images=100, max_arriving_bytes=1000)
-    part = part_of(settings)
+def test_one_process_has_every_limit_and_many_have_no_larger_one() -> None:
+    assert part_of(Settings(api_processes=1)) == Settings(api_processes=1)
+    part = part_of(Settings(api_processes=4, max_waiting_images=100, max_arriving_bytes=1000))
     assert (part.max_waiting_images, part.max_arriving_bytes) == (100, 1000)
 
 

@@ -1,4 +1,4 @@
-"""The process of an engine: what it imports before it is forked, and its commands."""
+"""The process of an engine: what it imports before it is forked, its commands, and the pipe to it."""
 
 import asyncio
 import gc
@@ -7,6 +7,7 @@ import multiprocessing
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -15,31 +16,21 @@ import torch
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
-    CannotLoad,
-    Event,
-    Finished,
-    GenerateRequest,
-    Ready,
-    Scheduled,
-    Stop,
-)
+from scanline.model.sampling.messages import CannotLoad, Event, Finished, GenerateRequest, Ready, Scheduled, Stop
+from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.worker.process import EngineOptions, auto_slots, run
 from tests.support.engine.engines import RecordingClient
 from tests.support.waiting import PATIENCE
 
 
 def test_a_started_engine_reports_its_resources(faulty_engine: RecordingClient, grey: Transformer) -> None:
-    assert faulty_engine.ready is not None
     generator = Generator(grey, 1, threads=1)
     how = (generator.backend.name, generator.digest, generator.backend_name, generator.fallbacks, generator.codings)
     state_bytes = grey.config.state_bytes_per_image
     assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", state_bytes, *how)
 
 
-def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_somebody_waits_for(
-    engine: Engine,
-) -> None:
+def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waited_for(engine: Engine) -> None:
     ours, theirs = multiprocessing.Pipe()
     thread = threading.Thread(target=run, args=(engine, theirs))
     thread.start()
@@ -57,27 +48,20 @@ def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_somebody
     assert [type(event) for event in events] == [Scheduled, Finished]
 
 
-def test_an_invalid_model_is_reported_in_one_sentence(runner: asyncio.Runner, tmp_path: Path) -> None:
-    async def started() -> RecordingClient:
-        engine = RecordingClient(EngineOptions(tmp_path))
-        engine.start()
-        await asyncio.wait_for(engine.failed.wait(), PATIENCE)
-        await engine.close()
-        return engine
-
-    engine = runner.run(started())
+async def test_an_invalid_model_is_reported_in_one_sentence(tmp_path: Path) -> None:
+    engine = RecordingClient(EngineOptions(tmp_path))
+    engine.start()
+    await asyncio.wait_for(engine.failed.wait(), PATIENCE)
+    await engine.close()
     assert engine.events == [CannotLoad(f"{tmp_path} is not a model directory: config.json is missing")]
     assert engine.load_error is not None
 
 
-def test_slots_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_follow_the_free_memory_up_to_what_makes_painting_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scanline.server.engine.worker.process.free_memory", lambda: 5000)
     assert auto_slots(100, "cpu") == 10  # a quarter of it, a fifth of that for prefixes
     assert auto_slots(100, "cpu", share=0.5) == 5
     assert auto_slots(10_000, "cpu") == 1
-
-
-def test_slots_are_no_more_than_make_painting_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (80 * 10**9, 80 * 10**9))
     assert auto_slots(10**6, "cuda") == 4096
     assert auto_slots(10**6, "cuda", bfloat16_state=True) == 8192
@@ -96,3 +80,60 @@ def test_no_import_asks_for_a_gpu() -> None:
     process.start()
     process.join()
     assert process.exitcode == 0
+
+
+async def end(pipe: Pipe) -> None:
+    """Wait until the other process has closed its end, and close this one."""
+    await asyncio.wait_for(pipe.closed.wait(), PATIENCE)
+    await asyncio.to_thread(pipe.close)
+
+
+async def test_messages_of_one_turn_cross_together_and_in_order() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    pipe = Pipe(ours, lambda messages: None, "tested")
+    for turn in ("ab", "c"):
+        for message in turn:
+            pipe.send(message)
+        await asyncio.sleep(0)
+    received = [theirs.recv() if theirs.poll(PATIENCE) else None for _ in range(2)]
+    theirs.close()
+    await end(pipe)
+    assert received == [["a", "b"], ["c"]]
+
+
+async def test_what_arrives_is_handled_on_the_loop_before_the_end_is_known() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    found: list[Any] = []
+    pipe = Pipe(ours, lambda messages: found.append((messages, pipe.closed.is_set())), "tested")
+    began = pipe.last_received
+    theirs.send([1, 2])
+    theirs.send([])
+    theirs.close()
+    await end(pipe)
+    assert pipe.last_received > began
+    assert found == [([1, 2], False), ([], False)]
+
+
+async def test_a_full_pipe_holds_up_neither_the_loop_nor_the_end() -> None:
+    """Nobody reads the other end: what does not fit waits in the writer, and is lost with the other process."""
+    ours, theirs = multiprocessing.Pipe()
+    pipe = Pipe(ours, lambda messages: None, "tested")
+    pipe.send(bytes(10_000_000))
+    pipe.send("never read")
+    await asyncio.sleep(0)
+    theirs.close()
+    await end(pipe)
+    assert not any(thread.is_alive() for thread in pipe.threads)
+
+
+def test_a_pipe_outlives_its_loop_without_a_word() -> None:
+    ours, theirs = multiprocessing.Pipe()
+
+    async def started() -> Pipe:
+        return Pipe(ours, lambda messages: None, "tested")
+
+    pipe = asyncio.run(started())
+    theirs.send(["too late"])
+    theirs.close()
+    pipe.close()
+    assert not any(thread.is_alive() for thread in pipe.threads)

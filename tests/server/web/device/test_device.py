@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import httpx
+import numpy as np
 import pytest
 from playwright.sync_api import Route, expect
 
@@ -16,12 +16,14 @@ from scanline.server.api.onnx_export import Exported, Exports
 from tests.server.web.test_compress import SAME
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.json_requests import GENERATIONS, post
+from tests.support.server.running_server import Server, serve
 
 IMAGES = 12
 EQUAL = re.compile(rf"Server: [\d,]+ pixels/s · (\d+) of {IMAGES} images equal · ([\d.]+) % of bytes equal")
 CLASSES = (("7", "seven"), ("horse",))
 MODELS = {
+    "colour": small_models.config(channels=3),
     "without-start": small_models.config(**small_models.VARIANTS["authors"]),
     "categorical": small_models.config(**small_models.VARIANTS["strokes"]),
     "grey-pixels": small_models.config(**small_models.VARIANTS["grey pixels"]),
@@ -30,7 +32,7 @@ MODELS = {
     "classes-of-pixels": small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES),
     "long": small_models.config(height=100, width=100),  # takes long enough to be stopped
 }
-OTHERS = ("without-start", "categorical", "grey-pixels", "classes", "classes-of-pixels")
+OTHERS = ("colour", "without-start", "categorical", "grey-pixels", "classes", "classes-of-pixels")
 LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
 LARGEST = str(2**63 - 1)
 
@@ -86,23 +88,12 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     """The number of images and the percentage of bytes that are equal on the server."""
     visitor.see("#device-compare").click()
     expect(visitor.see("#device-status")).to_have_text(EQUAL)
-    found = EQUAL.search(visitor.see("#device-status").inner_text())
-    assert found is not None
-    return int(found[1]), float(found[2])
-
-
-@pytest.mark.slow
-def test_the_browser_paints_what_the_server_paints_in_colour(visit: Visit, colour_server: Server) -> None:
-    paint_and_compare(visit(f"{colour_server.url}/#device"))
+    ((images, percentage),) = EQUAL.findall(visitor.see("#device-status").inner_text())
+    return int(images), float(percentage)
 
 
 def test_a_model_of_pixels_is_painted_after_a_download_that_was_stopped(visit: Visit, models: Server) -> None:
     visitor = wait_for_size(visit(f"{models.url}/?model=pixels#device"))
-    stop_an_endless_download(visitor)
-    paint_as_the_server(visitor, models, "pixels")
-
-
-def stop_an_endless_download(visitor: Visitor) -> None:
     visitor.page.route("**/assets/*.gz", lambda route: route.continue_() if route.request.method == "HEAD" else None)
     visitor.see("#device-go").click()
     expect(visitor.see("#device-meter")).to_contain_text(" of ")
@@ -113,6 +104,7 @@ def stop_an_endless_download(visitor: Visitor) -> None:
     expect(visitor.see("#device-progress")).to_be_hidden()
     assert visitor.page.workers == []
     visitor.page.unroute("**/assets/*.gz")
+    paint_as_the_server(visitor, models, "pixels")
 
 
 @pytest.mark.slow
@@ -123,12 +115,17 @@ def test_every_kind_of_model_is_painted(visit: Visit, all_models: Server, name: 
 
 
 def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
-    """Paints and compares the images, and their bits with the API's."""
+    """Paints and compares: images equal up to rounding, which can change single bytes; their bits are the API's."""
     expect(visitor.see("#model")).to_have_value(name)
-    paint_and_compare(visitor)
+    wait_for_size(visitor)
+    paint(visitor)
+    images, percentage = compare(visitor)
+    assert images >= IMAGES - 1
+    assert percentage > 95
+    expect(visitor.see("#device-gallery .differs")).to_have_count(IMAGES - images)
     fields = {"model": name, "n": IMAGES, "seed": int(LARGEST), "class": "any" if MODELS[name].classes else None}
-    answer = httpx.post(f"{server.url}/v1/images/generations", json=fields, timeout=PATIENCE)
-    expected = sum(image["bits_per_dim"] for image in answer.json()["data"]) / IMAGES
+    with server.client() as client:
+        expected = np.mean([image["bits_per_dim"] for image in post(client, GENERATIONS, **fields)["data"]])
     shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
     assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
 
@@ -152,16 +149,6 @@ def test_images_of_a_class_are_painted(visit: Visit, all_models: Server, model: 
     assert sum(image in pair for image, *pair in zip(images[3], images[1], images[2], strict=True)) == IMAGES
 
 
-def paint_and_compare(visitor: Visitor) -> None:
-    """Paints and compares: equal up to rounding, which can change single bytes."""
-    wait_for_size(visitor)
-    paint(visitor)
-    images, percentage = compare(visitor)
-    assert images >= IMAGES - 1
-    assert percentage > 95
-    expect(visitor.see("#device-gallery .differs")).to_have_count(IMAGES - images)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pixels", *OTHERS])
 def test_codes_are_made_and_painted_in_the_browser(visit: Visit, all_models: Server, name: str) -> None:
@@ -180,9 +167,7 @@ def test_codes_are_made_and_painted_in_the_browser(visit: Visit, all_models: Ser
     expect(visitor.see("#coded-status")).to_contain_text("another picture from row 1, column 1 on.")
 
 
-def test_workers_share_the_images_and_the_model_is_downloaded_once_and_only_on_request(
-    visit: Visit, models: Server
-) -> None:
+def test_workers_share_the_images_and_one_download_on_request(visit: Visit, models: Server) -> None:
     visitor = visit("about:blank")
     visitor.page.add_init_script("Object.defineProperty(navigator, 'hardwareConcurrency', { value: 3 })")
     requests: list[tuple[str, str]] = []
@@ -224,32 +209,25 @@ def test_another_model_resets_the_tab(visit: Visit, all_models: Server) -> None:
     assert compare(visitor)[0] >= IMAGES - 1
 
 
-def test_an_error_of_the_download_is_shown(visit: Visit, models: Server) -> None:
-    visitor = wait_for_size(visit(f"{models.url}/#device"))
+@pytest.mark.parametrize("before", [False, True])
+def test_a_refusal_of_the_download_is_shown(visit: Visit, models: Server, before: bool) -> None:
+    """`before` it begins, as without the extra onnx: the answer to a HEAD has no body that could say so."""
+    visitor = visit("about:blank")
     error = {"message": "There is no model of that name.", "type": "x", "param": None, "code": "model_not_found"}
 
     def refuse(route: Route) -> None:
-        route.continue_() if route.request.method == "HEAD" else route.fulfill(status=404, json={"error": error})
+        if route.request.method == "HEAD":
+            route.fulfill(status=501) if before else route.continue_()
+        else:
+            route.fulfill(status=501, json={"error": error})
 
     visitor.page.route("**/onnx", refuse)
-    visitor.see("#device-go").click()
+    visitor.page.goto(f"{models.url}/#device")
+    if not before:
+        wait_for_size(visitor).see("#device-go").click()
     visitor.expect_notice(error["message"])
-    expect(visitor.see("#device-go")).to_be_enabled()
-    visitor.expect_errors("404")
-
-
-def test_a_refusal_is_told_before_anything_is_downloaded(visit: Visit, server: Server) -> None:
-    """As by a server without the extra onnx; the answer to a HEAD has no body that could say so."""
-    visitor = visit("about:blank")
-    error = {"message": "ONNX export needs the extra onnx.", "type": "x", "param": None, "code": "onnx_not_installed"}
-
-    def refuse(route: Route) -> None:
-        body = {} if route.request.method == "HEAD" else {"json": {"error": error}}
-        route.fulfill(status=501, **body)
-
-    visitor.page.route("**/onnx", refuse)
-    visitor.page.goto(f"{server.url}/#device")
-    visitor.expect_notice(error["message"])
+    if not before:
+        expect(visitor.see("#device-go")).to_be_enabled()
     visitor.expect_errors("501")
 
 

@@ -11,7 +11,7 @@ from scanline.model.network.transformer import Transformer
 from tests.support.page.visitor import Visit, Visitor
 from tests.support.server.running_server import Server
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
 
 
@@ -44,7 +44,6 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     visitor.see("#how-down").click()
     expect_step(visitor, "Step 14 of 36: row 2, column 1, green")
     shown = re.search(rf"= {NUMBER} \+ {NUMBER} . {NUMBER} = {NUMBER}$", visitor.see("#cell").inner_text())
-    assert shown is not None
     before, key, value, sum_ = (float(re.sub(r"^[^\d.]", "-", part)) for part in shown.groups())
     assert before + key * value == pytest.approx(sum_, abs=0.02 * (abs(before) + abs(key * value)))
     visitor.see("#how-last").click()

@@ -1,0 +1,99 @@
+"""Scripts of benchmarks/ run to their end on tiny models: tables, JSON in the last line, pictures."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks import card_pictures, codec, training
+from scanline.model.defaults import Defaults
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.images.contact_sheet import UNPAINTED
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.tasks.offline import paint_request
+from scanline.model.training.config import TrainingConfig
+from scanline.model.training.presets import Preset
+from tests.support import small_models
+
+DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
+COLOURS = small_models.config(**small_models.VARIANTS["pixels"])
+CODED = {
+    "mnist": small_models.config(height=8, width=8, layers=1),
+    "cifar10": small_models.config(height=8, width=8, layers=1, **small_models.VARIANTS["pixels"]),
+}
+
+
+def test_pictures_of_a_card_are_those_of_seed_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_model(small_models.model(DIGITS), tmp_path / "digits")
+    (tmp_path / "digits/generation_config.json").write_text('{"class": "any", "guidance": 2, "temperature": 0.5}')
+    monkeypatch.setattr(sys, "argv", ["card_pictures", str(tmp_path / "digits"), "--into", str(tmp_path / "new")])
+    card_pictures.main()
+    names = {"samples.png", "completions.png", "classes.png", "any.png", "guided.png"}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == names
+    by_default = GenerateRequest(0, 64, 7, 0.5, guidance=2, drawn_classes=len(DIGITS.classes))
+    for name, request in (("samples.png", GenerateRequest(0, 64, 7)), ("any.png", by_default)):
+        painted = paint_request(load_model(tmp_path / "digits"), request).images.reshape(8, 8, 4, 5)
+        with Image.open(tmp_path / "new" / name) as sheet:
+            assert np.array_equal(sheet, painted.transpose(0, 2, 1, 3).reshape(32, 40))
+
+
+def test_completions_keep_the_upper_half_and_a_model_without_guidance_has_no_pictures_of_it(tmp_path: Path) -> None:
+    card_pictures.paint_pictures(small_models.model(COLOURS), Defaults(), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"samples.png", "completions.png"}
+    with Image.open(tmp_path / "completions.png") as sheet:
+        rows = np.asarray(sheet).reshape(6, 4, 10, 5, 3).swapaxes(1, 2)  # [originals, columns, H, W, 3]
+    assert (rows[:, 0, 2:] == UNPAINTED).all()
+    assert np.array_equal(rows[:, :9, :2], np.repeat(rows[:, 9:, :2], 9, axis=1))
+    assert (rows[:, 1:9, 2:] != rows[:, 9:, 2:]).any()
+
+
+def test_the_benchmark_of_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    images = {name: small_models.images(config, 3) for name, config in CODED.items()}
+    monkeypatch.setattr(codec.zoo, "find", lambda name: name)
+    monkeypatch.setattr(codec, "load_model", lambda name: small_models.model(CODED[name.split("-")[0]]))
+    monkeypatch.setattr(codec.datasets, "load", lambda name, folder, split: images[name])
+    monkeypatch.setattr(sys, "argv", ["codec", "--data", "none", "--images", "3", "2", "--whole"])
+    codec.main()
+    results = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+    for name, count in (("mnist", 3), ("cifar10", 2)):
+        found, bits = results[name], results[name]["bits_per_dim"]
+        assert found["images"] == count
+        assert 0 < bits["a file"] < bits["score"] + 8 * 70 / (count * CODED[name].bytes)
+        assert {"PNG", "WebP", "xz, all in one"} <= {*bits}
+        assert {*found["images_per_second"]} == {"score", "encode", "paint", "decode", "decode by default"}
+
+
+@pytest.mark.parametrize(
+    ("variant", "processes"), [("strokes", (1,)), pytest.param("pixels", (1, 2), marks=pytest.mark.slow)]
+)
+def test_the_benchmark_of_training(
+    variant: str, processes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    monkeypatch.setitem(training.PRESETS, "tiny", Preset("mnist", config, TrainingConfig(updates=10, batch=2)))
+    arguments = ["--presets", "tiny", "--precision", "float32", "--no-compile", "--threads", "1", "--seconds", "0.05"]
+    monkeypatch.setattr(sys, "argv", ["training", *arguments, "--processes", *map(str, processes)])
+    training.main()
+    *table, last = capsys.readouterr().out.splitlines()
+    assert any("tiny" in line for line in table)
+    results = json.loads(last)["results"]
+    assert [result["processes"] for result in results] == list(processes)
+    for result in results:
+        assert result["positions"] == 2 * (config.bytes - config.first) / config.step_bytes
+        assert result["positions_per_second"] * result["seconds_of_update"] == pytest.approx(result["positions"])
+        assert result["bfloat16_product_gflops"] is None
+        assert result["ratio"] == pytest.approx(result["training_gflops"] / result["float32_product_gflops"])
+
+
+@pytest.mark.slow
+def test_a_minute_of_mixed_traffic_with_an_engine_killed_twice_loses_and_leaves_nothing() -> None:
+    options = ["--minutes", "1", "--kill-every", "25", "--pause", "10"]
+    command = [sys.executable, "-m", "benchmarks.serving.soak", *options]
+    soak = subprocess.run(
+        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert soak.returncode == 0, soak.stdout
