@@ -47,7 +47,6 @@ def read(
     stops = np.full(count, config.bytes)
     batch = PrefillBatch.of(images, state, stops, labels_of(config, count))
     found, parameters = backend.prefill_parameters(batch)
-    backend.close()
     return found, parameters, state
 
 
@@ -87,7 +86,6 @@ def test_small_features_keep_their_digits(isa: str) -> None:
     _, parameters = backend.prefill_parameters(
         PrefillBatch.of(images, State.zeros(config, 3), np.full(3, config.bytes))
     )
-    backend.close()
     assert_close("parameters", model.parallel(images), parameters)
 
 
@@ -119,7 +117,6 @@ def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float3
         results.append(
             (*backend.prefill_parameters(PrefillBatch.of(images, state, np.full(len(images), config.bytes))), state.s)
         )
-        backend.close()
     assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
 
 

@@ -80,7 +80,6 @@ def test_backends_that_compute_the_model_pass_and_all_slots_are_free_afterwards(
     backends += [CpuBackend(model, threads=1)] if cpu_kernels.available() else []
     for backend in backends:
         assert (proven(backend, model).state.position == model.config.bytes).all()
-        backend.close()
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -130,7 +129,6 @@ def test_few_slots_are_enough(slots: int) -> None:
     pool = SlotPool.empty(CONFIG, slots)
     backend = CpuBackend(model, threads=1)
     run_self_test(backend, pool, model)
-    backend.close()
 
 
 def test_another_model_is_found() -> None:

@@ -68,7 +68,6 @@ def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant
     program = Scanline(model, 2, reference)
     program.measure(0.0)
     rate = program.rate()
-    program.close()
     assert rate.images_per_second == pytest.approx(2e3 / (config.steps * rate.step_ms_median))
     ceilings = Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=1)
     prefill, scoring = known_bytes(model, 0.0, reference, ceilings)
@@ -101,7 +100,6 @@ def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(
         program = Scanline(model, 5, dataclasses.replace(reference, images=wrong))
         with pytest.raises(WrongResultError, match=f"byte 0 of image {index} differs .* with 5 images in flight"):
             program.measure(0.0)
-        program.close()
     reference.images[0][-1] ^= 1
     last = model.config.bytes - 1
     with pytest.raises(WrongResultError, match=f"byte {last} of image 0 differs .* with 1 images in flight"):
@@ -122,4 +120,3 @@ def test_images_near_their_end_are_checked_and_start_again(model: Transformer) -
         program.measure(0.0)
     assert program.rate().calls == 9
     assert program.generator.positions().max() <= model.config.bytes
-    program.close()

@@ -63,7 +63,6 @@ def test_the_bits_are_those_of_every_image_under_every_class(
 ) -> None:
     generator = Generator(model, 1, backend=backend)
     found = classify(generator, images)
-    generator.close()
     np.testing.assert_allclose(found.bits, expected, rtol=1e-4)
     assert found.class_names == ("circle", "square", "star")
     assert found.best == tuple(found.class_names[k] for k in expected.argmin(axis=1))
@@ -79,8 +78,6 @@ def test_classes_of_a_model_of_mirrored_images_are_compared_by_the_mean_of_both_
     given, mirrored = classify(plain, images), classify(plain, mirror_images)
     reports: list[int] = []
     result = classify(found, images, progress=reports.append)
-    plain.close()
-    found.close()
     np.testing.assert_array_equal(result.bits, given.bits)
     mean = (given.bits + mirrored.bits) / 2
     np.testing.assert_array_equal(result.compared_bits, mean)
@@ -118,7 +115,6 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
     prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
     while not prefill.done:
         generator.run_prefill(prefill, 3)
-    generator.close()
     np.testing.assert_array_equal(alone, found[1:2])
     assert prefill.bits[0].sum() == found[1, 2]
 
@@ -127,4 +123,3 @@ def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:
     generator = Generator(grey, 1)
     with pytest.raises(InvalidInput, match=r"^This model knows no classes and cannot classify\.$"):
         classify(generator, small_models.images(grey.config, 1))
-    generator.close()

@@ -74,6 +74,5 @@ def test_alone_is_in_a_batch(variant: str, crowds: list[Run], monkeypatch: pytes
         painter.set(run)
         generator = painter.generator(run.slots)
         together = in_a_batch(generator, images)
-        generator.close()
         for name, image in together.items():
             assert image == alone[name], (name, run)
