@@ -1,5 +1,6 @@
 """Images join and leave a pool in batches: numpy on the host and torch's operations for a GPU do the same. Memory for
-an image in flight is taken when the generator is made, the same at every position."""
+an image in flight is taken when the generator is made, the same at every position. The torch backend computes tiles of
+slots: of a size that suits the device, and none without images."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from scanline.model.backends import eager
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import PLACED, SlotPool, _taken_apart
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.generator import Generator
@@ -161,3 +164,19 @@ def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_ne
         sizes.append({name: tensor.untyped_storage().nbytes() for name, tensor in tensors(generator)})
     assert len(sizes[0]) > 3
     assert all(size == sizes[0] for size in sizes)
+
+
+@pytest.mark.parametrize(("capability", "rows"), [((7, 5), 128), ((8, 0), 1024)])
+def test_one_image_costs_one_tile_which_is_small_on_cards_that_only_torch_runs_on(
+    capability: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(eager, "TILE", eager.tile(torch.device("cuda")))
+    model = small_models.model(small_models.config(height=1, width=2, layers=1, heads=1))
+    computed, step = [], model.step
+    monkeypatch.setattr(model, "step", lambda images, *rest: computed.append(len(images)) or step(images, *rest))
+    backend, pool = EagerBackend(model), SlotPool.empty(model.config, 2 * rows)
+    pool.state.position[rows] = 0  # of the second tile
+    backend.advance(pool, np.array([rows]), model.config.steps).wait()
+    assert computed == [rows] * model.config.steps
+    assert pool.state.position[rows] == model.config.bytes
