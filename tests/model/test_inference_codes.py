@@ -68,9 +68,8 @@ def test_an_image_is_encoded_under_its_class_where_that_is_shorter(models: "dict
     assert 8 * len(file.codes.codes[0]) == pytest.approx(expected, abs=12)
     np.testing.assert_array_equal(model.decompress(data), images)
     # Two bits for the label of each are more than what the class saves.
-    assert not read(
-        models["strokes"].compress(models["strokes"].sample(4, seed=4).array, class_name="7")
-    ).codes.labelled
+    strokes = models["strokes"]
+    assert not read(strokes.compress(strokes.sample(4, seed=4).array, class_name="7")).codes.labelled
 
 
 def test_what_cannot_be_decoded_is_a_sentence(models: "dict[str, scanline.Model]") -> None:
@@ -80,14 +79,14 @@ def test_what_cannot_be_decoded_is_a_sentence(models: "dict[str, scanline.Model]
     int8 = scanline.Model(model.network, "", "int8", 1, model.backend)
     assert_says("data was encoded at precision exact; this model is loaded at int8.", int8.decompress, data)
     assert_says("data is cut short: 1 bytes are missing.", model.decompress, data[:-1])
-    with pytest.raises(ValueError, match="data was encoded by another model or kind of device: its coding is "):
-        models["strokes"].decompress(data)
-    with pytest.raises(ValueError, match="images must be from 0 to 2, not 3"):
-        model.decompress(data, images=[3])
-    with pytest.raises(ValueError, match="class_name names 2 classes for 3 images"):
-        model.compress(images, class_name=["7", "7"])
-    with pytest.raises(ValueError, match="images_a_code must be a whole number from 1 to 4,096, not 0"):
-        model.compress(images, images_a_code=0)
+    for call, sentence in (
+        (lambda: models["strokes"].decompress(data), "data was encoded by another model or kind of device: its coding"),
+        (lambda: model.decompress(data, images=[3]), "images must be from 0 to 2, not 3"),
+        (lambda: model.compress(images, class_name=["7", "7"]), "class_name names 2 classes for 3 images"),
+        (lambda: model.compress(images, images_a_code=0), "images_a_code must be a whole number from 1 to 4,096, not"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
 
 
 def test_an_image_that_is_not_what_was_encoded_never_leaves(models: "dict[str, scanline.Model]") -> None:
