@@ -156,7 +156,7 @@ def test_a_pushed_model_is_what_is_fetched(a_hub: LocalHub, directory: Path, mon
     assert (zoo.find("org/digits") / "model.safetensors").read_bytes() == there["model.safetensors"]
 
 
-def test_a_push_to_a_branch_removes_what_the_model_before_had(
+def test_a_push_removes_what_was_there_before(
     a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)

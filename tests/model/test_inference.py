@@ -12,6 +12,7 @@ from PIL import Image
 import scanline
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.images.given_images import read_completion, read_images
+from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -20,17 +21,17 @@ from tests.support.sentences import assert_says
 
 
 @pytest.fixture(scope="module")
-def grey_model(grey_directory: Path) -> "scanline.Model":
+def grey_model(grey_directory: Path) -> Model:
     return scanline.load(grey_directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def colour_model(colour_directory: Path) -> "scanline.Model":
+def colour_model(colour_directory: Path) -> Model:
     return scanline.load(colour_directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
+def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """4 x 5 pixels, each of three bytes and painted in one step."""
     directory = tmp_path_factory.mktemp("models") / "pixels"
     save_model(small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"])), directory)
@@ -38,11 +39,11 @@ def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
 
 
 @pytest.fixture(scope="module")
-def picture(grey_model: "scanline.Model") -> np.ndarray:
+def picture(grey_model: Model) -> np.ndarray:
     return grey_model.sample(1, seed=3).array[0]
 
 
-def test_samples_are_those_of_painting_and_of_a_drawn_seed(grey_model: "scanline.Model", grey: Transformer) -> None:
+def test_samples_are_those_of_painting_and_of_a_drawn_seed(grey_model: Model, grey: Transformer) -> None:
     images = grey_model.sample(5, seed=7, temperature=0.8)
     expected = paint(grey, 5, seed=7, temperature=0.8)
     np.testing.assert_array_equal(images.array, expected.images.reshape(5, 7, 5))
@@ -52,7 +53,7 @@ def test_samples_are_those_of_painting_and_of_a_drawn_seed(grey_model: "scanline
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
-def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model: "scanline.Model", tmp_path: Path) -> None:
+def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model: Model, tmp_path: Path) -> None:
     images = grey_model.sample(2, seed=7)
     np.testing.assert_array_equal(np.asarray(images), images.array)
     np.testing.assert_array_equal(np.stack(list(images)), images.array)
@@ -89,9 +90,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("what", SPELLINGS)
-def test_images_are_the_same_however_they_are_given(
-    grey_model: "scanline.Model", colour_model: "scanline.Model", what: str
-) -> None:
+def test_images_are_the_same_however_they_are_given(grey_model: Model, colour_model: Model, what: str) -> None:
     for model in (grey_model, colour_model):
         images = np.random.default_rng(0).integers(0, 256, (3, *model.config.image_shape), np.uint8)
         given = SPELLINGS[what](images)
@@ -101,7 +100,7 @@ def test_images_are_the_same_however_they_are_given(
 
 
 def test_a_picture_of_pillow_has_its_own_alpha_for_a_mask_and_masks_may_be_pictures_and_tensors(
-    grey_model: "scanline.Model", picture: np.ndarray
+    grey_model: Model, picture: np.ndarray
 ) -> None:
     config, kept = grey_model.config, np.arange(35).reshape(7, 5) % 3 > 0
     alpha = np.where(kept, 255, 0).astype(np.uint8)
@@ -127,12 +126,12 @@ def test_progress_is_reported_in_bytes_and_changes_nothing(grey_directory: Path,
     assert reported[-1] == (70, 70)
 
 
-def test_a_bar_is_shown_in_a_terminal(grey_model: "scanline.Model", capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_is_shown_in_a_terminal(grey_model: Model, capfd: pytest.CaptureFixture[str]) -> None:
     grey_model.sample(2, seed=1, progress=True)
     assert "painting" in "".join(capfd.readouterr())
 
 
-def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model: "scanline.Model") -> None:
+def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model: Model) -> None:
     first, second = grey_model.sample(2, seed=1, temperature=1e-6).array
     np.testing.assert_array_equal(first, second)
     assert repr(grey_model).startswith("<Model grey: 5x7 grey, ")
@@ -147,7 +146,7 @@ def test_the_backend_that_is_asked_for_paints_and_streams(grey_directory: Path, 
 
 
 def test_picture_files_are_read_as_arrays_are_with_a_mask_or_their_own_alpha(
-    grey_model: "scanline.Model", picture: np.ndarray, tmp_path: Path
+    grey_model: Model, picture: np.ndarray, tmp_path: Path
 ) -> None:
     kept = np.repeat(np.uint8([[255], [255], [255], [0], [0], [0], [0]]), 5, axis=1)
     for name, pixels in (("picture", picture), ("mask", kept), ("both", np.dstack((picture, kept)))):
@@ -170,14 +169,14 @@ def test_scores_are_the_bits_that_painting_counted(name: str, request: pytest.Fi
     np.testing.assert_allclose(bits.reshape(3, -1).mean(axis=1), images.bits_per_dim, rtol=1e-5)
 
 
-def test_streams_of_pixels_end_in_the_samples(pixel_model: "scanline.Model") -> None:
+def test_streams_of_pixels_end_in_the_samples(pixel_model: Model) -> None:
     steps = list(pixel_model.stream(3, seed=9))
     np.testing.assert_array_equal(steps[-1].array, pixel_model.sample(3, seed=9).array)
     assert all((step.painted % 3 == 0).all() for step in steps)
 
 
 @pytest.mark.parametrize("name", ["digits.png", "digits.webp", "digits.npy", "digits"])
-def test_images_are_saved_in_the_form_of_the_name(grey_model: "scanline.Model", tmp_path: Path, name: str) -> None:
+def test_images_are_saved_in_the_form_of_the_name(grey_model: Model, tmp_path: Path, name: str) -> None:
     images = grey_model.sample(4, seed=1)
     images.save(tmp_path / name)
     if name.endswith(".npy"):
@@ -212,9 +211,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_a_value_error_with_one_sentence(
-    grey_model: "scanline.Model", picture: np.ndarray, what: str
-) -> None:
+def test_what_is_wrong_is_a_value_error_with_one_sentence(grey_model: Model, picture: np.ndarray, what: str) -> None:
     call, sentence = WRONG[what]
     assert_says(sentence, call, grey_model, picture)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import scanline
+from scanline.model.inference import Model
 from scanline.model.tasks.offline import paint
 from tests.support import shapes
 from tests.support.sentences import assert_says
@@ -17,21 +18,21 @@ HOLE[2:4, 1:4] = False
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> "scanline.Model":
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     return scanline.load(shapes.save(tmp_path_factory.mktemp("models") / "shapes", shapes.GUIDED), device="cpu")
 
 
 @pytest.fixture(scope="module")
-def picture(model: "scanline.Model") -> np.ndarray:
+def picture(model: Model) -> np.ndarray:
     return model.sample(1, seed=3).array[0]
 
 
-def law(model: "scanline.Model", count: int, **how: Any) -> np.ndarray:
+def law(model: Model, count: int, **how: Any) -> np.ndarray:
     """Images [count, 7, 5] that offline painting paints."""
     return paint(model.network, count, seed=7, **how).images.reshape(count, 7, 5)
 
 
-def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(model: "scanline.Model") -> None:
+def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(model: Model) -> None:
     assert model.class_names == ("circle", "square", "star")
     np.testing.assert_array_equal(model.sample(4, seed=7).array, law(model, 4))
     for name, how in (("square", {"label": 2}), (" BOX", {"label": 2}), ("star", {"label": 3, "guidance": 2.5})):
@@ -44,7 +45,7 @@ def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(mo
     np.testing.assert_array_equal(model.sample(4, class_name="box", guidance=1, seed=7).array, law(model, 4, label=2))
 
 
-def test_images_of_any_class_are_each_that_of_its_own(model: "scanline.Model") -> None:
+def test_images_of_any_class_are_each_that_of_its_own(model: Model) -> None:
     images = model.sample(12, class_name="any", seed=7)
     assert {*images.classes} == {*model.class_names}
     for index, name in enumerate(images.classes):
@@ -67,7 +68,7 @@ def test_images_of_any_class_are_each_that_of_its_own(model: "scanline.Model") -
     ids=str,
 )
 def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles_that_are_named(
-    model: "scanline.Model", picture: np.ndarray, given: dict[str, Any], how: dict[str, Any], monkeypatch: Any
+    model: Model, picture: np.ndarray, given: dict[str, Any], how: dict[str, Any], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
@@ -86,9 +87,7 @@ def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles
             assert not image.reshape(-1)[painted:].any()
 
 
-def test_where_nothing_known_follows_known_pixels_cost_their_own_bits(
-    model: "scanline.Model", picture: np.ndarray
-) -> None:
+def test_where_nothing_known_follows_known_pixels_cost_their_own_bits(model: Model, picture: np.ndarray) -> None:
     known = model.score(picture, per_pixel=True)[0, :3].sum()
     estimate = model.score_known(picture, keep_rows=3, repeats=2)
     assert (estimate.bits, estimate.standard_error, estimate.known_bytes) == (pytest.approx(known, rel=1e-6), 0.0, 15)
@@ -106,9 +105,7 @@ def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path: Path) -> None
         assert known == model.score_known(kept, keep_rows=4, repeats=2, seed=1)
 
 
-def test_scores_and_classifications_have_the_bits_that_painting_counted_under_each_class(
-    model: "scanline.Model", picture: np.ndarray
-) -> None:
+def test_scores_and_classifications_have_the_bits_that_painting_counted(model: Model, picture: np.ndarray) -> None:
     for column, name in enumerate(model.class_names):
         images = model.sample(3, class_name=name, seed=1)
         bits = model.score(images.array, class_name=name)
@@ -118,7 +115,7 @@ def test_scores_and_classifications_have_the_bits_that_painting_counted_under_ea
     assert model.classify(picture).class_names == model.class_names
 
 
-WRONG: dict[str, tuple[Callable[["scanline.Model", np.ndarray], object], str]] = {
+WRONG: dict[str, tuple[Callable[[Model, np.ndarray], object], str]] = {
     "unknown": (lambda m, p: m.sample(1, class_name="cat"), "class must be one of circle, square, star, not 'cat'."),
     "any, of a completion": (
         lambda m, p: m.complete(p, keep_rows=2, class_name="any"),
@@ -159,8 +156,6 @@ WRONG: dict[str, tuple[Callable[["scanline.Model", np.ndarray], object], str]] =
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_a_value_error_with_one_sentence(
-    model: "scanline.Model", picture: np.ndarray, what: str
-) -> None:
+def test_what_is_wrong_is_a_value_error_with_one_sentence(model: Model, picture: np.ndarray, what: str) -> None:
     call, sentence = WRONG[what]
     assert_says(sentence, call, model, picture)

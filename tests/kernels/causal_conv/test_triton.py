@@ -24,9 +24,7 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize(("height", "width", "is_normed"), [(5, 1, False), (2, 2, True), (3, 3, True)])
-def test_pixels_one_by_one_are_the_reference_and_many_at_once_have_the_same_bits(
-    height: int, width: int, is_normed: bool
-) -> None:
+def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(height: int, width: int, is_normed: bool) -> None:
     pixels, images = height * width, len(FIRST)
     x, conv_weight, weight, bias = there(
         torch.randn(pixels, images, DEPTH) + 1, torch.randn(NEIGHBOURS, DEPTH), torch.randn(DEPTH), torch.randn(DEPTH)
@@ -86,9 +84,7 @@ def inputs(height: int, width: int, depth: int) -> list[torch.Tensor]:
     ("height", "width", "depth", "dtype"),
     [(1, 1, 3, torch.float32), (5, 2, 20, torch.float32), (5, 7, 33, torch.float32), (3, 4, 20, torch.bfloat16)],
 )
-def test_results_and_gradients_are_those_of_the_reference(
-    height: int, width: int, depth: int, dtype: torch.dtype
-) -> None:
+def test_results_and_gradients_are_the_reference(height: int, width: int, depth: int, dtype: torch.dtype) -> None:
     assert OWN < 5 * 7  # more than one program for an image
     given = inputs(height, width, depth)
     x, weight, bias, conv_weight, g = (tensor.double().requires_grad_() for tensor in given)

@@ -82,9 +82,7 @@ def chosen(program: Path, most: int, *seconds: tuple[float, ...]) -> list[list[i
         (1, (1.0,), 0),
     ],
 )
-def test_the_fastest_size_is_taken_but_for_a_few_trials(
-    program: Path, most: int, seconds: tuple[float, ...], best: int
-) -> None:
+def test_the_fastest_size_is_taken_mostly(program: Path, most: int, seconds: tuple[float, ...], best: int) -> None:
     (counts,) = chosen(program, most, seconds)
     assert counts[best] >= 0.99 * CALLS / 2
 

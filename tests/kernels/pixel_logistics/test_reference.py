@@ -119,9 +119,7 @@ def test_samples_follow_the_probabilities_given_what_came_before(mixture: PixelL
 
 @pytest.mark.parametrize("guidance", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("mixture", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
-def test_a_guided_byte_divides_the_unit_interval_as_the_mixed_logarithms_do(
-    mixture: PixelLogistics, guidance: float
-) -> None:
+def test_a_guided_byte_divides_the_interval_as_mixed_logarithms_do(mixture: PixelLogistics, guidance: float) -> None:
     """Guidance 1 is the distribution with the class, 0 that without."""
     pair = [parameters(mixture.components, mixture.channels, seed) for seed in (2, 3)]
     pixel = [140, 90, 60][: mixture.channels]

@@ -85,9 +85,7 @@ def test_a_state_stored_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dty
 
 @pytest.mark.parametrize("deferred", [1, 3])
 @pytest.mark.parametrize("state_dtype", [torch.float32, *NARROW])
-def test_deferred_steps_are_those_that_write_the_state_bit_for_bit_at_every_position(
-    state_dtype: torch.dtype, deferred: int
-) -> None:
+def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(state_dtype: torch.dtype, deferred: int) -> None:
     """Slots at different positions, of steps of two bytes; 16-bit states are rounded where they are written alone."""
     _, s, z, none, position, slots = inputs(5, 8, 5)
     s, position, live = s.to(state_dtype), 2 * position, slots[slots >= 0]

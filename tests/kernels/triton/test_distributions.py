@@ -88,9 +88,7 @@ def same_images(
     [*((Categorical(), spread) for spread in (0.5, 3.0, 30.0)), *zip(MIXTURES, (-5.0, -2.0, -2.0, 2.0), strict=True)],
     ids=str,
 )
-def test_bytes_and_costs_are_those_of_the_reference_and_other_slots_stay(
-    distribution: Distribution, spread: float
-) -> None:
+def test_bytes_and_costs_are_the_reference_and_other_slots_stay(distribution: Distribution, spread: float) -> None:
     (parameters, base), slots, before = case(distribution, spread), some_slots(), pool_of(distribution)
     after, slot, own = copy(before), slots[slots >= 0], with_base(distribution, parameters.double(), base)
     sample(distribution, parameters, base, slots, after)
@@ -170,9 +168,7 @@ def with_pairs(before: Pool) -> Pool:
 
 
 @pytest.mark.parametrize("distribution", [Categorical(), *MIXTURES[::2]], ids=str)
-def test_a_guided_pair_draws_the_bytes_of_the_reference_and_pays_for_them_under_its_own(
-    distribution: Distribution,
-) -> None:
+def test_a_guided_pair_draws_the_reference_s_bytes_and_pays_for_them_under_its_own(distribution: Distribution) -> None:
     before = with_pairs(pool_of(distribution))
     parameters, base = (part[:5].contiguous() for part in case(distribution))
     base[1], base[3] = base[0], base[2]
@@ -195,9 +191,7 @@ def test_a_guided_pair_draws_the_bytes_of_the_reference_and_pays_for_them_under_
 
 
 @pytest.mark.parametrize(("distribution", "value"), [(Categorical(), math.nan), (PixelLogistics(5, 3), math.inf)])
-def test_a_guided_image_costs_nan_where_a_parameter_without_its_class_is_not_finite(
-    distribution: Distribution, value: float
-) -> None:
+def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(distribution: Distribution, value: float) -> None:
     before = with_pairs(pool_of(distribution))
     parameters, base = (part[:4].contiguous() for part in case(distribution))
     parameters[1, 30] = value
@@ -216,9 +210,7 @@ def test_a_guided_image_costs_nan_where_a_parameter_without_its_class_is_not_fin
     ],
     ids=str,
 )
-def test_a_parameter_that_is_not_finite_shows_in_the_bits_of_its_image_alone(
-    distribution: Distribution, value: float
-) -> None:
+def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(distribution: Distribution, value: float) -> None:
     (parameters, base), slots, before = case(distribution), some_slots(), pool(6, 3)
     sound, unsound, wrong, rows = copy(before), copy(before), parameters.clone(), torch.arange(0, BATCH, 2)
     wrong[rows, torch.linspace(0, distribution.width - 1, len(rows)).long()] = value

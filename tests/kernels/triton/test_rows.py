@@ -108,9 +108,7 @@ AFTER = [2, 1, 2, 3, 2, 6, 6]  # which slot each of the seven holds then
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.uint8], ids=str)
 @pytest.mark.parametrize("shape", [(7,), (7, 1), (7, 20), (7, 3, 8, 6)], ids=str)
-def test_targets_become_what_their_sources_hold(
-    dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_become_sources(dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NUMBERS", 64)  # more than one program for a slot of 144 numbers
     sources, targets, array = there(torch.tensor(SOURCES), torch.tensor(TARGETS), _numbers(dtype, *shape))
     expected = array[AFTER]

@@ -115,9 +115,7 @@ def test_int8_costs_little(variant: str) -> None:
     ("variant", "length", "start", "stop"),
     [("plain", 19, 6, 10), ("plain", 20, 6, 21), ("plain", 20, 6, 5), ("pixels", 60, 6, 10), ("pixels", 60, 7, 12)],
 )
-def test_reading_beyond_an_image_or_a_part_of_a_step_is_refused(
-    variant: str, length: int, start: int, stop: int
-) -> None:
+def test_reading_beyond_an_image_or_part_of_a_step_is_refused(variant: str, length: int, start: int, stop: int) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
     state.position.fill_(start)

@@ -25,7 +25,7 @@ from tests.support import small_models
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
-def test_products_are_those_of_the_network_and_their_flop_two_for_each_weight(
+def test_products_are_the_network_s_with_two_flop_for_each_weight(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "COPY_BYTES", 2**10)

@@ -19,9 +19,7 @@ def test_nearest_square_unless_columns_are_chosen(count: int, columns: int, rows
 
 
 @pytest.mark.parametrize(("colour", "mode"), [((), "L"), ((3,), "RGB")])
-def test_images_stand_row_by_row_the_rest_is_black_and_a_png_has_the_same_pixels(
-    tmp_path: Path, colour: tuple[int, ...], mode: str
-) -> None:
+def test_images_stand_row_by_row_and_the_rest_is_black(tmp_path: Path, colour: tuple[int, ...], mode: str) -> None:
     images = np.random.default_rng(0).integers(1, 256, (5, 4, 5, *colour), np.uint8)
     pixels = np.asarray(sheet(images))
     assert pixels.shape == (8, 15, *colour)

@@ -69,9 +69,7 @@ def test_the_bits_are_those_of_every_image_under_every_class(
     assert (np.ptp(expected, axis=1) > 0.1).all()  # classes matter
 
 
-def test_classes_of_a_model_of_mirrored_images_are_compared_by_the_mean_of_both_readings(
-    model: Transformer, images: np.ndarray
-) -> None:
+def test_classes_of_mirrored_images_are_compared_by_both_readings(model: Transformer, images: np.ndarray) -> None:
     both = small_models.model(replace(model.config, mirrored=True))
     plain, found = Generator(model, 1), Generator(both, 1)
     mirror_images = images.reshape(5, model.config.height, model.config.width)[:, :, ::-1].reshape(5, -1)

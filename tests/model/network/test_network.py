@@ -86,9 +86,7 @@ def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) ->
     ("variant", "length", "start", "stop"),
     [("plain", 19, 6, 10), ("plain", 20, 6, 21), ("plain", 20, 6, 6), ("plain", 20, 6, 5), ("pixels", 60, 0, 7)],
 )
-def test_parallel_beyond_the_image_over_nothing_or_half_a_pixel_is_refused(
-    variant: str, length: int, start: int, stop: int
-) -> None:
+def test_parallel_over_no_steps_of_the_image_is_refused(variant: str, length: int, start: int, stop: int) -> None:
     model = model_of(variant)
     state = State.zeros(model.config, 1)
     state.position.fill_(start)

@@ -40,9 +40,7 @@ def mask(rows: str) -> np.ndarray:
         ".##. ...# ##.. #...": [4, 10, 13],
     }.items(),
 )
-def test_checks_are_before_the_first_hidden_byte_of_a_row_where_a_byte_was_weighed_since(
-    rows: str, expected: list[int]
-) -> None:
+def test_checks_are_before_a_row_s_first_hidden_byte_where_any_was_weighed(rows: str, expected: list[int]) -> None:
     assert checks(mask(rows), GREY) == expected
 
 

@@ -48,9 +48,7 @@ def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:
 
 @pytest.mark.parametrize("precision", ["exact", "int8"])
 @pytest.mark.parametrize("asked", REQUESTS)
-def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_the_bits_of_one_that_does_not(
-    asked: str, precision: str
-) -> None:
+def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_other(asked: str, precision: str) -> None:
     variant, options = REQUESTS[asked]
     model = small_model(variant)
     wanted = [GenerateRequest(i, 9, 50 + i, COLD * (1 + 4 * i), **options) for i in range(3)]
@@ -123,9 +121,7 @@ def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_begin
             assert tree.growing == ({0: image[:alike]} if alike else {})
 
 
-def test_the_tree_is_bounded_and_forgets_what_was_not_used_for_long(
-    strokes: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tree_is_bounded_and_forgets_what_was_unused(strokes: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, tree = engine_of(strokes)
     for label, kept, labels in ((1, 48, {1}), (2, 100_000, {1}), (2, 48, {2})):
         monkeypatch.setattr(prefix_tree, "KEPT", kept)

@@ -154,7 +154,7 @@ def test_an_edit_does_not_hold_back_images_that_need_no_prefix(of_two_slots: Cou
 
 
 @pytest.mark.parametrize("ticks", range(4))
-def test_a_cancelled_edit_leaves_no_prefix(
+def test_cancelled_edits_leave_nothing(
     of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int
 ) -> None:
     engine = of_two_slots

@@ -25,9 +25,7 @@ MASKS = {
 
 @pytest.mark.parametrize(("mask", "temperature"), [(mask, 0.7) for mask in MASKS] + [("nothing known", 1.0)])
 @pytest.mark.parametrize("variant", ["plain", "categorical", "strokes", "grey pixels", "pixels", "waves of pixels"])
-def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(
-    temperature: float, variant: str, mask: str
-) -> None:
+def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature: float, variant: str, mask: str) -> None:
     """The rule of painting, a step at a time through the parallel view. Samples of a
     distribution follow its probabilities: test_reference.py in tests/kernels."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))

@@ -203,8 +203,6 @@ def seconds_of_an_image(beside: int, pause: float) -> float:
 
 @pytest.mark.parametrize(("pause", "times"), [(0.005, 2.0), (1.0, 1.5)])
 @pytest.mark.parametrize("beside", [64, 1000])
-def test_an_image_beside_a_flood_takes_twice_as_long_as_alone_and_less_after_a_pause(
-    beside: int, pause: float, times: float
-) -> None:
+def test_an_image_beside_a_flood_takes_twice_as_long_at_most(beside: int, pause: float, times: float) -> None:
     """A client's own part of the time is half of it; the other one's starts at its limit, and has no free tick."""
     assert seconds_of_an_image(beside, pause) < times * seconds_of_an_image(0, pause)

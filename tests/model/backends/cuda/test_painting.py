@@ -85,9 +85,7 @@ def test_finished_images_and_free_slots_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 8])])
-def test_warming_up_prepares_the_smallest_and_the_largest_size_that_the_slots_fill_and_changes_no_image(
-    slots: int, sizes: list[int]
-) -> None:
+def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(slots: int, sizes: list[int]) -> None:
     model = small_models.model(TINY).to(DEVICE)
     backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE, deferred=3)
     for slot in range(slots):

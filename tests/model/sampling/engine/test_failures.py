@@ -54,9 +54,7 @@ def test_a_prefix_or_a_stream_that_fails_fails_its_request_alone_and_frees_its_s
 
 
 @pytest.mark.parametrize("work", ["put_prefix", "_placement", "_queue_prefix", "place_many"])
-def test_a_failure_of_an_image_that_starts_fails_its_request_alone(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
+def test_an_image_that_cannot_start_fails_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
     """Those that are being painted, and a score that ended in the same pass, are answered."""
     holder = engine.generator if work == "place_many" else engine.admission
     original = getattr(holder, work)

@@ -22,9 +22,7 @@ from tests.support.tiny import GREY
 TICKS, STREAMS = "scanline.model.sampling.stats.tick_length", "scanline.model.sampling.streams"
 
 
-def test_images_of_which_a_step_takes_longer_than_a_tick_take_turns(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_take_turns_where_a_step_is_longer_than_a_tick(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{TICKS}.TICK_SECONDS", 1e-12)
     monkeypatch.setattr(f"{TICKS}.MIN_IMAGES", 2)
     engine.time_shares.overdraft = 1e9
@@ -51,9 +49,7 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkey
     assert b"".join(piece for pieces in streamed for piece in pieces) == images_of(events)
 
 
-def test_a_request_of_many_images_gets_frames_less_often_and_does_not_slow_others(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_of_many_images_gets_fewer_frames_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e-9)
     monkeypatch.setattr(f"{STREAMS}.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
@@ -132,9 +128,7 @@ def generator(grey: Transformer) -> QueuedGenerator:
     return QueuedGenerator(grey, SLOTS, threads=1)
 
 
-def test_steps_are_started_before_the_last_ones_are_waited_for(
-    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_start_before_the_last_ones_end(generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
     order, start = [], generator.start
 
     def recorded(slots: np.ndarray, steps: int) -> Pending[float]:

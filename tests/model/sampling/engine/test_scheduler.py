@@ -64,9 +64,7 @@ EVENTS = st.sampled_from(["add", "admit", "admit", "admit", "release", "release"
 
 
 @given(slots=st.integers(1, 5), script=st.lists(st.tuples(EVENTS, st.integers(0, 11)), max_size=80))
-def test_in_any_order_of_events_slots_hold_one_image_and_no_one_is_passed_over(
-    slots: int, script: list[tuple[str, int]]
-) -> None:
+def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(slots: int, script: list[tuple[str, int]]) -> None:
     """The number of an event chooses the client and size, the slot or the request."""
     scheduler = Scheduler(slots)
     clients: dict[int, str] = {}
@@ -140,7 +138,7 @@ def test_no_slot_is_taken_for_a_client_that_has_its_share_or_has_none() -> None:
     requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 15)), min_size=1, max_size=8),
     painted=st.lists(st.integers(0, 9), min_size=12, max_size=12),
 )
-def test_after_reclaiming_every_client_that_waits_has_its_share(
+def test_reclaiming_gives_each_client_its_share(
     slots: int, requests: list[tuple[str, int]], painted: list[int]
 ) -> None:
     scheduler = Scheduler(slots)

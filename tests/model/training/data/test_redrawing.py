@@ -93,9 +93,7 @@ def test_digits_are_as_they_are_at_low_rates() -> None:
 
 
 @pytest.mark.parametrize("workers", and_slow([1], 2))
-def test_a_run_draws_digits_again_at_high_rates_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
-) -> None:
+def test_a_run_redraws_digits_at_high_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     """Updates that all lie within a long warm-up have low rates."""
     draw_no_curve(monkeypatch)
     images = np.stack([ring(side).ravel() for side in range(30, 46)])

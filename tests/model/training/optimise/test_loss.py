@@ -84,9 +84,7 @@ def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) ->
 
 
 @pytest.mark.slow  # compiles for half a minute
-def test_compiled_it_has_the_same_value_and_gradients_with_the_labels_of_each_batch(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels(caplog: pytest.LogCaptureFixture) -> None:
     model, batch, labels = with_classes("pixels")
     compiled = CompiledLoss()
     with caplog.at_level(logging.INFO, "scanline.training"):
@@ -206,9 +204,7 @@ def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset: str, 
         )
 
 
-def test_every_layer_of_a_deep_model_is_compiled_where_graphs_end_at_the_attention(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_layer_is_compiled_where_graphs_end_at_the_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     config = small_models.config(**small_models.VARIANTS["plain"], layers=10)
     model, graphs = small_models.model(config).requires_grad_(True), []
 

@@ -70,7 +70,7 @@ def dies(*_: Any) -> None:
     raise StoppedError
 
 
-def test_killed_in_the_midst_of_each_save_and_resumed(
+def test_killed_in_a_save_and_resumed(
     whole: Path, stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
