@@ -217,11 +217,11 @@ def test_what_is_wrong_is_a_value_error_with_one_sentence(grey_model: Model, pic
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"name": "white"}, {"device": "tpu"}, {"precision": "float8"}, {"backend": "gpu"}]
+    ("name", "value"), [("name", "white"), ("device", "tpu"), ("precision", "float8"), ("backend", "gpu")]
 )
-def test_a_model_that_is_not_to_be_had_is_a_value_error(arguments: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=next(iter(arguments.values()))):
-        scanline.load(**arguments)
+def test_a_model_that_is_not_to_be_had_is_a_value_error(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=value):
+        scanline.load(**{name: value})
 
 
 def test_importing_it_needs_no_torch() -> None:

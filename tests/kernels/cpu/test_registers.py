@@ -34,9 +34,7 @@ def loops(code: str) -> list[list[str]]:
     """The instructions of each innermost loop that multiplies."""
     lines = LINE.findall(code)
     place = {address: index for index, (address, _) in enumerate(lines)}
-    jumps = [
-        (place.get(jump[1], index + 1), index) for index, (_, text) in enumerate(lines) if (jump := JUMP.match(text))
-    ]
+    jumps = [(place.get(jump[1], i + 1), i) for i, (_, text) in enumerate(lines) if (jump := JUMP.match(text))]
     back = [(begin, end) for begin, end in jumps if begin <= end]
     inner = [(a, b) for a, b in back if not any((a, b) != (c, d) and a <= c and d <= b for c, d in back)]
     found = [[text for _, text in lines[begin : end + 1]] for begin, end in inner]

@@ -10,9 +10,7 @@ from scanline.model.images import contact_sheet
 from scanline.model.images.contact_sheet import class_sheet, sheet
 
 
-@pytest.mark.parametrize(
-    ("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3), (64, 8, 8)]
-)
+@pytest.mark.parametrize(("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3)])
 def test_nearest_square_unless_columns_are_chosen(count: int, columns: int, rows: int) -> None:
     assert sheet(np.zeros((count, 4, 5), np.uint8)).size == (columns * 5, rows * 4)
     assert sheet(np.zeros((count, 4, 5), np.uint8), columns=6).size == (30, -(-count // 6) * 4)
