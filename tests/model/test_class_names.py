@@ -1,15 +1,22 @@
-"""From words to labels: exact names, one class word in a sentence, and one sentence for everything else."""
+"""From words to labels: exact names, one class word in a sentence, and one sentence for everything else. What images
+are painted with where a request does not say, and generation_config.json, which says it."""
 
+import json
 import time
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from scanline.model import zoo
 from scanline.model.class_names import drawn_label, label_of_class, label_of_prompt, label_to_paint
 from scanline.model.config import ModelConfig
+from scanline.model.defaults import Defaults, SamplingParams
+from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.model_dir import ModelDirectoryError, load_config, read_defaults
+from scanline.model.inference import load
 from scanline.model.inputs import InvalidInput
-from tests.support import small_models
+from tests.support import shapes, small_models
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 NAMED = (("car",), ("sports car",), ("café",), ("c++", "+"))
@@ -58,20 +65,17 @@ def test_a_class_that_is_not_known_is_refused_with_those_that_are(config: ModelC
     assert (error.value.param, error.value.code) == ("class", "invalid_value")
 
 
-@pytest.mark.parametrize("prompt", ["a handwritten digit", "seventeen 17s", "racecar"])
-def test_a_prompt_without_a_class_is_refused_with_the_names(config: ModelConfig, prompt: str) -> None:
-    with pytest.raises(
-        InvalidInput, match=r"^prompt names no class of this model, which knows 0, 1, .* c\+\+\.$"
-    ) as error:
-        label_of_prompt(config, prompt)
-    assert (error.value.param, error.value.code) == ("prompt", "prompt_not_supported")
+NO_CLASS = r"^prompt names no class of this model, which knows 0, 1, .* c\+\+\.$"
+TWO_CLASSES = r"^prompt must name one class, not 3 and 7; this model knows 0, 1, "
 
 
-@pytest.mark.parametrize("prompt", ["a seven or a three", "7 3 7", "Three. Seven. Nine."])
-def test_a_prompt_with_two_classes_is_refused_with_the_names(config: ModelConfig, prompt: str) -> None:
-    with pytest.raises(
-        InvalidInput, match=r"^prompt must name one class, not 3 and 7; this model knows 0, 1, "
-    ) as error:
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [(prompt, NO_CLASS) for prompt in ("a handwritten digit", "seventeen 17s", "racecar")]
+    + [(prompt, TWO_CLASSES) for prompt in ("a seven or a three", "7 3 7", "Three. Seven. Nine.")],
+)
+def test_a_prompt_without_one_class_is_refused_with_the_names(config: ModelConfig, prompt: str, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as error:
         label_of_prompt(config, prompt)
     assert (error.value.param, error.value.code) == ("prompt", "prompt_not_supported")
 
@@ -97,25 +101,15 @@ def test_a_message_lists_a_hundred_names_and_long_prompts_take_little_time() -> 
 
 
 def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: ModelConfig) -> None:
+    """But where a class has that name. No class is asked for by None, and a number is its digits."""
     assert label_to_paint(config, " ANY") == (0, len(CLASSES))
-    assert label_to_paint(config, "seven") == (8, 0)
-    with pytest.raises(
-        InvalidInput, match=r'^class "any" is for images that are painted from nothing; leave class out'
-    ):
+    with pytest.raises(InvalidInput, match=r'^class "any" is for images that are painted from nothing; leave class'):
         label_of_class(config, "any")
     with pytest.raises(InvalidInput, match=r"^This model knows no classes"):
         label_to_paint(small_models.config(), "any")
-
-
-def test_no_class_is_asked_for_by_none_and_a_number_is_its_digits(config: ModelConfig) -> None:
-    numbers: tuple[Any, ...] = (None, 7)
-    assert [label_of_class(config, number) for number in numbers] == [0, 8]
-    assert [label_to_paint(config, number) for number in numbers] == [(0, 0), (8, 0)]
-
-
-def test_a_class_that_is_named_any_is_that_class() -> None:
-    config = small_models.config(classes=(("one",), ("all", "any")))
-    assert label_to_paint(config, "any") == (label_of_class(config, "any"), 0) == (2, 0)
+    named = small_models.config(classes=(("one",), ("all", "any")))
+    for config_, name, label in ((named, "any", 2), (config, "seven", 8), (config, 7, 8), (config, None, 0)):
+        assert label_to_paint(config_, name) == (label_of_class(config_, name), 0) == (label, 0)
 
 
 @pytest.mark.parametrize("classes", [1, 10, 100])
@@ -137,16 +131,78 @@ def test_a_drawn_label_never_changes() -> None:
 
 @pytest.mark.parametrize("marks", ["\u0301\u0323", "\u0301", "\u0f73", "\u0344"])
 @pytest.mark.parametrize("name", ["class", "prompt"])
-def test_many_combining_marks_in_a_row_are_refused_before_anything_sorts_them(
-    config: ModelConfig, name: str, marks: str
-) -> None:
+def test_many_combining_marks_in_a_row_are_refused_unsorted(config: ModelConfig, name: str, marks: str) -> None:
     label_of = label_of_class if name == "class" else label_of_prompt
-    with pytest.raises(InvalidInput) as error:
-        label_of(config, "".join(sorted(marks * 16_000)) + " seven")
-    assert (error.value.message, error.value.param) == (f"{name} has more than 30 combining marks in a row.", name)
-
-
-def test_up_to_30_combining_marks_in_a_row_are_compared(config: ModelConfig) -> None:
+    for text in ("".join(sorted(marks * 16_000)) + " seven", "a" + 31 * marks[-1] + " seven"):
+        with pytest.raises(InvalidInput) as error:
+            label_of(config, text)
+        assert (error.value.message, error.value.param) == (f"{name} has more than 30 combining marks in a row.", name)
     assert label_of_prompt(config, "a" + 30 * "\u0301" + " seven") == 8
-    with pytest.raises(InvalidInput, match="more than 30"):
-        label_of_prompt(config, "a" + 31 * "\u0301" + " seven")
+
+
+GUIDED = shapes.GUIDED
+DEFAULTS = Defaults("any", 1.5, 0.9, 4)
+DRAWN, STAR = len(GUIDED.classes), 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "prompt", "expected"),
+    [
+        ((), "", SamplingParams(0, DRAWN, 1.5, 0.9, 1)),
+        (("star",), "", SamplingParams(STAR, 0, 1.5, 0.9, 1)),
+        ((), "a star", SamplingParams(STAR, 0, 1.5, 0.9, 1)),
+        (("None",), "", SamplingParams(0, 0, 1.0, 0.9, 1)),
+        ((None, 1.0, 1.0), "", SamplingParams(0, DRAWN, 1.0, 1.0, 1)),
+        ((None, 3.0), "", SamplingParams(0, DRAWN, 3.0, 0.9, 1)),
+    ],
+)
+def test_images_from_nothing(asked: tuple[object, ...], prompt: str, expected: SamplingParams) -> None:
+    assert DEFAULTS.to_paint(GUIDED, *asked, prompt=prompt) == expected  # type: ignore[arg-type]
+
+
+def test_a_completion_has_no_class_unless_one_is_asked_for() -> None:
+    assert DEFAULTS.to_complete(GUIDED) == SamplingParams(0, 0, 1.0, 0.9, 4)
+    assert DEFAULTS.to_complete(GUIDED, "star", 2.0) == SamplingParams(STAR, 0, 2.0, 0.9, 1)
+    assert DEFAULTS.to_complete(GUIDED, particles=2).particles == 2
+
+
+@pytest.mark.parametrize("class_name", ["none", "circle"])
+def test_a_class_against_the_prompt_is_refused(class_name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^class and prompt name different classes"):
+        DEFAULTS.to_paint(GUIDED, class_name, prompt="star")
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ({"class": "horse"}, "class must be one of "),
+        ({"classes": "any"}, "unknown field 'classes'; it may have class, guidance, temperature, particles"),
+        ({"guidance": "2"}, "guidance must be a number, not '2'"),
+        ({"guidance": 11, "class": "any"}, "guidance must be from 1 "),
+        ({"temperature": 3}, "temperature must be from "),
+        ({"particles": 0}, "particles must be a whole number from 1 to 64, not 0"),
+        ([], "must hold a JSON object"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_a_sentence(tmp_path: Path, file: object, sentence: str) -> None:
+    (tmp_path / "generation_config.json").write_text(json.dumps(file))
+    with pytest.raises(ModelDirectoryError, match=r"generation_config\.json") as caught:
+        read_defaults(tmp_path, GUIDED)
+    assert sentence in str(caught.value)
+
+
+def test_python_paints_with_the_defaults_and_says_so(tmp_path: Path) -> None:
+    save_model(small_models.model(GUIDED), tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps(DEFAULTS.to_dict()))
+    model = load(tmp_path, device="cpu")
+    unsaid = model.sample(3, seed=1)
+    said = model.sample(3, seed=1, class_name="any", guidance=1.5, temperature=0.9)
+    assert (unsaid.array == said.array).all()
+    assert (unsaid.classes, unsaid.guidance, unsaid.temperature) == (said.classes, 1.5, 0.9)
+    assert model.sample(3, seed=1, class_name="none").classes == ()
+
+
+def test_the_shipped_digits_are_guided() -> None:
+    directory = zoo.find("mnist-small")
+    config = load_config(directory)
+    assert read_defaults(directory, config) == Defaults("any", 2)

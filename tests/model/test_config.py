@@ -147,8 +147,7 @@ def test_wrong_field(case: str) -> None:
 def test_missing_key(key: str) -> None:
     data = small_models.config().to_dict()
     del data[key]
-    sentence = f"missing key '{key}'" + (
-        ", which the configuration of each model of Scanline has" if key == "format" else ""
-    )
+    sentence = f"missing key '{key}'"
+    sentence += ", which the configuration of each model of Scanline has" if key == "format" else ""
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         ModelConfig.from_dict(data)

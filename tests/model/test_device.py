@@ -12,6 +12,8 @@ from scanline.model.precision import DEFERRED, PRECISIONS, PrecisionName
 from scanline.model.state import State
 from tests.support import small_models
 
+Has = Callable[[str | None], None]
+
 
 def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
     assert torch.zeros(1, device=resolve_device("auto")).device.type in ("cpu", "cuda")
@@ -54,7 +56,7 @@ def test_without_a_gpu_its_backends_are_an_error() -> None:
 
 
 @pytest.fixture
-def gpu_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+def gpu_of(monkeypatch: pytest.MonkeyPatch) -> Has:
     """A machine with a GPU that does not work for the reason given, or works."""
 
     def has(reason: str | None) -> None:
@@ -64,9 +66,7 @@ def gpu_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
     return has
 
 
-def test_with_a_gpu_all_its_backends_are_tried_and_the_cpu_only_on_device_auto(
-    gpu_of: Callable[[str | None], None],
-) -> None:
+def test_all_backends_of_a_gpu_are_tried_and_the_cpu_only_on_device_auto(gpu_of: Has) -> None:
     gpu_of(None)
     assert resolve_backend("auto") == ("cuda", None)
     assert resolve_backend("cuda") == ("cuda", "cuda,cuda-unchained,cuda-narrow,eager")
@@ -74,8 +74,8 @@ def test_with_a_gpu_all_its_backends_are_tried_and_the_cpu_only_on_device_auto(
     assert resolve_backend("auto", "eager") == ("cuda", "eager")
 
 
-def test_a_gpu_that_does_not_work_is_an_error_only_where_it_was_asked_for(
-    gpu_of: Callable[[str | None], None], caplog: pytest.LogCaptureFixture
+def test_a_gpu_that_does_not_work_is_an_error_where_it_is_asked_for(
+    gpu_of: Has, caplog: pytest.LogCaptureFixture
 ) -> None:
     gpu_of("AcceleratorError: CUDA error: no kernel image is available")
     assert resolve_backend("auto") == ("cpu", None)
@@ -105,9 +105,7 @@ CONFIG = small_models.config()
         ("int8", "eager", "precision 'int8' needs the cpu kernel"),
     ],
 )
-def test_a_precision_that_is_unknown_or_cannot_run_here_is_refused(
-    name: str, backend: str | None, sentence: str
-) -> None:
+def test_a_precision_that_cannot_run_here_is_refused(name: str, backend: str | None, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         open_backend(small_models.model(CONFIG), 1, precision_name=name, backend=backend)
 

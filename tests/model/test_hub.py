@@ -1,11 +1,12 @@
-"""Models of the Hugging Face Hub, by its client library as it runs, from a server of this machine."""
+"""Models of the Hugging Face Hub, by its client library as it runs, from a server of this machine; and the metadata of
+model cards, as that library reads them."""
 
+import importlib.metadata
 import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from scanline.model import hub, zoo
 from scanline.model.extras import DISTRIBUTION, install_command
 from scanline.model.formats import checkpoint
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.formats.model_dir import model_name
+from scanline.model.formats.model_card import TASK, metadata, with_metadata
+from scanline.model.formats.model_dir import model_name, read_evaluation
 from tests.support import small_models
 from tests.support.local_hub import TOKEN, LocalHub, local_hub, use
 from tests.support.saved_models import assert_same_weights, files
@@ -132,14 +134,12 @@ def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(a_hub: LocalH
 
 
 def test_without_the_library_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    if "hub" not in (metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()):
+    if "hub" not in (importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()):
         pytest.skip("the package was installed before it had the extra hub")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(
-        ValueError, match=r"^org/digits is no directory; a model of the Hugging Face Hub needs"
-    ) as raised:
+    with pytest.raises(ValueError, match=r"^org/digits is no directory; a model of the Hugging") as raised:
         zoo.find("org/digits")
-    assert str(raised.value).endswith(f"needs the extra hub: {install_command('hub')}")
+    assert str(raised.value).endswith(f" Face Hub needs the extra hub: {install_command('hub')}")
 
 
 def test_a_pushed_model_is_what_is_fetched(a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_pushed_model_is_what_is_fetched(a_hub: LocalHub, directory: Path, mon
     assert (zoo.find("org/digits") / "model.safetensors").read_bytes() == there["model.safetensors"]
 
 
-def test_a_push_to_a_branch_removes_what_the_model_before_had(
+def test_a_push_removes_what_was_there_before(
     a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
@@ -186,3 +186,33 @@ def test_a_push_that_the_hub_refuses_or_of_a_broken_model_is_one_sentence(a_hub:
     with pytest.raises(ValueError, match="is not a readable safetensors file"):
         hub.push(directory, "org/digits")
     assert a_hub.requests == []
+
+
+@pytest.mark.parametrize(("name", "dataset"), [("mnist-small", "ylecun/mnist"), ("cifar10-small", "uoft-cs/cifar10")])
+def test_a_shipped_card_has_the_metadata_of_its_model(name: str, dataset: str) -> None:
+    directory = zoo.find(name)
+    card = library.ModelCard((directory / "README.md").read_text())
+    evaluation = read_evaluation(directory)
+    assert (card.data.library_name, card.data.pipeline_tag, card.data.license) == ("scanline", TASK, "mit")
+    assert card.data.datasets == [dataset]
+    (result,) = card.data.eval_results
+    assert (card.data.model_name, result.task_type, result.dataset_type) == (name, TASK, dataset)
+    assert (result.metric_type, result.metric_value) == ("bits_per_dim", round(evaluation["bits_per_dim"], 3))
+    assert card.text.startswith(f"\n# {name}\n")
+
+
+def test_names_are_quoted_and_what_was_not_measured_is_left_out() -> None:
+    name, folder = 'a: "b" #1\n\u00e9\U0001f600', "- letters: [x]"
+    card = library.ModelCard(metadata(name, {"dataset": folder, "bits_per_dim": 1.5}))
+    (result,) = card.data.eval_results
+    assert (card.data.model_name, result.dataset_type, result.dataset_name) == (name, "imagefolder", folder)
+    assert card.data.datasets is None
+    assert library.ModelCard(metadata(name, {})).data.to_dict() == {"library_name": "scanline", "pipeline_tag": TASK}
+    of_own = metadata("mine", {"dataset": "mnist", "bits_per_dim": 1.5}, published=False)
+    assert library.ModelCard(of_own).data.datasets is None
+
+
+def test_a_card_keeps_the_metadata_that_it_has() -> None:
+    card = with_metadata("# mine\n", "mine", {})
+    assert card == metadata("mine", {}) + "\n# mine\n"
+    assert with_metadata(card, "other", {"dataset": "mnist", "bits_per_dim": 1.5}) == card

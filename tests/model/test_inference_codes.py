@@ -9,6 +9,7 @@ import scanline
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.code_file import MAGIC, read
+from scanline.model.inference import Model
 from tests.support import small_models
 from tests.support.sentences import assert_says
 
@@ -21,7 +22,7 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> "dict[str, scanline.Model]":
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     folder = tmp_path_factory.mktemp("models")
     for name, changes in MODELS.items():
         save_model(small_models.model(small_models.config(**changes)), folder / name)
@@ -29,7 +30,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> "dict[str, scanline.Mode
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_images_come_back_at_the_bits_of_their_score(models: "dict[str, scanline.Model]", name: str) -> None:
+def test_images_come_back_at_the_bits_of_their_score(models: dict[str, Model], name: str) -> None:
     model = models[name]
     images = model.sample(12, seed=3).array
     bits = model.score(images) * model.config.bytes
@@ -56,7 +57,7 @@ def test_a_shipped_model_compresses_what_it_paints(name: str) -> None:
     np.testing.assert_array_equal(model.decompress(data), images.array)
 
 
-def test_an_image_is_encoded_under_its_class_where_that_is_shorter(models: "dict[str, scanline.Model]") -> None:
+def test_an_image_is_encoded_under_its_class_where_that_is_shorter(models: dict[str, Model]) -> None:
     model = models["pixels"]
     horses, others = model.sample(12, seed=3, class_name="horse").array, model.sample(6, seed=4).array
     images = np.concatenate((horses, others))
@@ -68,29 +69,28 @@ def test_an_image_is_encoded_under_its_class_where_that_is_shorter(models: "dict
     assert 8 * len(file.codes.codes[0]) == pytest.approx(expected, abs=12)
     np.testing.assert_array_equal(model.decompress(data), images)
     # Two bits for the label of each are more than what the class saves.
-    assert not read(
-        models["strokes"].compress(models["strokes"].sample(4, seed=4).array, class_name="7")
-    ).codes.labelled
+    strokes = models["strokes"]
+    assert not read(strokes.compress(strokes.sample(4, seed=4).array, class_name="7")).codes.labelled
 
 
-def test_what_cannot_be_decoded_is_a_sentence(models: "dict[str, scanline.Model]") -> None:
+def test_what_cannot_be_decoded_is_a_sentence(models: dict[str, Model]) -> None:
     model = models["pixels"]
     images = model.sample(3, seed=1).array
     data = model.compress(images, images_a_code=1)
     int8 = scanline.Model(model.network, "", "int8", 1, model.backend)
     assert_says("data was encoded at precision exact; this model is loaded at int8.", int8.decompress, data)
     assert_says("data is cut short: 1 bytes are missing.", model.decompress, data[:-1])
-    with pytest.raises(ValueError, match="data was encoded by another model or kind of device: its coding is "):
-        models["strokes"].decompress(data)
-    with pytest.raises(ValueError, match="images must be from 0 to 2, not 3"):
-        model.decompress(data, images=[3])
-    with pytest.raises(ValueError, match="class_name names 2 classes for 3 images"):
-        model.compress(images, class_name=["7", "7"])
-    with pytest.raises(ValueError, match="images_a_code must be a whole number from 1 to 4,096, not 0"):
-        model.compress(images, images_a_code=0)
+    for call, sentence in (
+        (lambda: models["strokes"].decompress(data), "data was encoded by another model or kind of device: its coding"),
+        (lambda: model.decompress(data, images=[3]), "images must be from 0 to 2, not 3"),
+        (lambda: model.compress(images, class_name=["7", "7"]), "class_name names 2 classes for 3 images"),
+        (lambda: model.compress(images, images_a_code=0), "images_a_code must be a whole number from 1 to 4,096, not"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            call()
 
 
-def test_an_image_that_is_not_what_was_encoded_never_leaves(models: "dict[str, scanline.Model]") -> None:
+def test_an_image_that_is_not_what_was_encoded_never_leaves(models: dict[str, Model]) -> None:
     model = models["pixels"]
     data = bytearray(model.compress(model.sample(3, seed=1).array, images_a_code=1))
     data[-9] ^= 1

@@ -1,7 +1,11 @@
-"""The shipped models: found by name, as their cards describe them, and a wrong name lists them."""
+"""The shipped models: found by name, as their cards describe them, and a wrong name lists them. Files that a user
+names: links are followed, devices and pipes are written to, modes are kept."""
 
+import os
 import re
+import stat
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ from scanline.model.evaluation.likelihood import bits
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import ModelDirectoryError
+from scanline.model.named_files import is_stream, write_output
 from tests.support import small_models
 
 
@@ -49,11 +54,8 @@ def test_an_unknown_name_lists_the_shipped_ones(shelf: Path, name: str) -> None:
 def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_its_data(name: str) -> None:
     """It needs about as many bits for the samples on its card as for test images; untrained weights need 8."""
     directory = zoo.find(name)
-    model, card, tested = (
-        load_model(directory),
-        (directory / "README.md").read_text(),
-        model_dir.tested_bits_per_dim(directory),
-    )
+    model, card = load_model(directory), (directory / "README.md").read_text()
+    tested = model_dir.tested_bits_per_dim(directory)
     assert f"{model.parameter_count:,} parameters" in card
     assert f"state {model.config.state_bytes_per_image:,} bytes an image" in card
     assert f"float16, {model_dir.weight_bytes(directory) / 1e6:.1f} MB" in card
@@ -62,3 +64,33 @@ def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_
     row = np.asarray(Image.open(directory / "samples.png"))[:height]
     samples = np.stack([row[:, left : left + width].reshape(-1) for left in range(0, 4 * width, width)])
     assert bits(model, torch.from_numpy(samples)).mean().item() == pytest.approx(tested, abs=1)
+
+
+def test_the_target_of_a_link_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to("target")
+    write_output(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    write_output(pipe, b"new")
+    reader.join()
+    assert read == [b"new"]
+    assert is_stream(pipe)
+
+
+def test_a_new_file_has_the_mode_of_any_and_a_long_name(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    new = tmp_path / ("n" * 255)
+    write_output(new, b"new")
+    assert new.read_bytes() == b"new"
+    assert new.stat().st_mode == (tmp_path / "other").stat().st_mode

@@ -1,10 +1,12 @@
-"""Causal linear attention in chunks against the literal loop: outputs, final state and gradients (eq. 13-15), at odd
-sizes."""
+"""Linear attention against the literal sums, at odd sizes: causal in chunks, with its final state and gradients
+(eq. 13-15), and without a mask (eq. 4). Training holds O(N max(C, M)) numbers for a head, never an [N, C, M] tensor."""
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from scanline.kernels.attention import causal_linear_attention, reference, with_second_keys
+from scanline.kernels.attention.noncausal import linear_attention
 from tests.support.close import assert_close
 from tests.support.kernels.heads import SIZES, sequence, state, with_gradients
 
@@ -90,9 +92,94 @@ def test_state_of_narrow_inputs_is_float32(dtype: torch.dtype) -> None:
 def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"queries \[2, 3, 9, 8\], keys .* and values .* do not fit"):
         causal_linear_attention(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))
-
-
-def test_weights_that_do_not_fit_are_refused() -> None:
-    keys, values = torch.ones(2, 3, 9, 8), torch.ones(2, 3, 9, 5)
+    queries, right = torch.ones(2, 3, 9, 8), torch.ones(2, 3, 9, 5)
     with pytest.raises(ValueError, match=r"weights \[2, 8\] do not fit keys \[2, 3, 9, 8\]"):
-        causal_linear_attention(keys, keys, values, weight=torch.ones(2, 8))
+        causal_linear_attention(queries, queries, right, weight=torch.ones(2, 8))
+
+
+MASK = torch.tensor([[True] * 9 + [False] * 4, [True] * 13])
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+@pytest.mark.parametrize("widths", [(8, 5), (5, 8), (2, 1)])
+def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], mask: torch.Tensor | None) -> None:
+    inputs = [x.requires_grad_() for x in sequence(13, *widths)]
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    expected, result = reference.linear_attention(*wide, mask), linear_attention(*inputs, mask)
+    assert_close("y", expected, result)
+    gradient = torch.randn_like(result)
+    expected.backward(gradient.double())
+    result.backward(gradient)
+    for name, a, b in zip(("q", "k", "v"), wide, inputs, strict=True):
+        assert_close(f"gradient of {name}", a.grad, b.grad)
+
+
+def test_padding_changes_nothing_whatever_it_holds() -> None:
+    q, k, v = sequence(13)
+    alone = linear_attention(q[:1, :, :9], k[:1, :, :9], v[:1, :, :9])
+    k[0, :, 9:], v[0, :, 9:] = float("nan"), float("inf")
+    padded = linear_attention(q, k, v, MASK)
+    assert_close("y", alone, padded[:1, :, :9])
+    assert padded.isfinite().all()
+
+
+def test_the_last_query_sees_what_it_sees_causally() -> None:
+    q, k, v = sequence(65)
+    causal, _, _ = causal_linear_attention(q, k, v)
+    assert_close("y", causal[:, :, -1], linear_attention(q, k, v)[:, :, -1])
+
+
+def test_queries_of_another_length_and_a_sequence_without_keys() -> None:
+    (q, _, _), (_, k, v) = sequence(7), sequence(13)
+    y = linear_attention(q, k, v, MASK & torch.tensor([[True], [False]]))
+    assert_close("y", reference.linear_attention(q[:1], k[:1], v[:1], MASK[:1]), y[:1])
+    assert torch.equal(y[1], torch.zeros_like(y[1]))
+
+
+@pytest.mark.parametrize(("keys", "mask"), [((2, 3, 13, 7), 13), ((2, 3, 12, 8), 13), ((2, 3, 13, 8), 12)])
+def test_keys_and_masks_that_do_not_fit_are_refused(keys: tuple[int, ...], mask: int) -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        linear_attention(torch.ones(2, 3, 13, 8), torch.ones(keys), torch.ones(2, 3, 13, 5), torch.ones(2, mask) > 0)
+
+
+WIDTH = 32
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the most elements that any operation's result had."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for x in result if isinstance(result, list | tuple) else [result]:
+            if isinstance(x, torch.Tensor):
+                self.elements = max(self.elements, x.numel())
+        return result
+
+
+def stored(length: int) -> dict[int, int]:
+    """Bytes of every storage that the forward pass keeps for the backward pass, by address."""
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        storages[x.untyped_storage().data_ptr()] = x.untyped_storage()
+        return x
+
+    inputs = [x.requires_grad_() for x in sequence(length, WIDTH, WIDTH, batch=1)]
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        causal_linear_attention(*inputs)[0].sum()
+    return {address: storage.nbytes() for address, storage in storages.items()}
+
+
+def test_stored_bytes_grow_linearly_and_none_of_the_storages_has_n_c_m_elements() -> None:
+    short, middle, long = (stored(length) for length in (256, 512, 1024))
+    assert max(short.values()) < 4 * 256 * WIDTH * WIDTH
+    assert sum(long.values()) - sum(middle.values()) == 2 * (sum(middle.values()) - sum(short.values()))
+
+
+def test_nothing_of_n_c_m_elements_exists_even_for_a_moment() -> None:
+    inputs = [x.requires_grad_() for x in sequence(256, WIDTH, WIDTH, batch=1)]
+    with Largest() as largest:
+        causal_linear_attention(*inputs)[0].sum().backward()
+    assert 0 < largest.elements < 3 * 256 * WIDTH * WIDTH

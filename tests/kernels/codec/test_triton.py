@@ -8,31 +8,20 @@ import torch
 from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.categorical import Categorical
-from scanline.kernels.categorical.triton import sample as sample_categorical
 from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.codec.reference import Starts, find, for_each_channel, intervals
 from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
-from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
-from tests.support.engine.slot_arrays import BATCH, POOL, Pool, arrays, copy, guiding, pool, some_slots, unguided
+from scanline.model.network.distribution import Distribution
+from tests.support.engine.slot_arrays import BATCH, POOL, Pool, channels, copy, pool, sample, some_slots, with_base
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
-Distribution = Categorical | PixelLogistics
-DISTRIBUTIONS = [
-    Categorical(),
-    PixelLogistics(10, 1, "elu"),
-    PixelLogistics(5, 3),
-    PixelLogistics(1, 4),
-    PixelLogistics(7, 2, "elu"),
-]
+SIZES = [(10, 1, "elu"), (5, 3, "exp"), (1, 4, "exp"), (7, 2, "elu")]
+DISTRIBUTIONS = [Categorical(), *(PixelLogistics(*size) for size in SIZES)]
 STRANGE = torch.tensor([math.nan, math.inf, -math.inf, 1e30, -1e30, 0.0])
 STEPS = 2  # of an image
 CODED = ("code", "code_at", "code_value", "code_range")
-
-
-def channels(distribution: Distribution) -> int:
-    return distribution.channels if isinstance(distribution, PixelLogistics) else 1
 
 
 def case(distribution: Distribution) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,15 +32,6 @@ def case(distribution: Distribution) -> tuple[torch.Tensor, torch.Tensor]:
         parameters[:, k + k * c : k + 2 * k * c] -= 3
     parameters[6] = STRANGE[torch.randint(len(STRANGE), (distribution.width,))]
     return there(parameters, torch.randn(BATCH, channels(distribution)) / 2)
-
-
-def with_base(distribution: Distribution, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
-    """The parameters as the reference takes them, rounded as the kernel's."""
-    moved = parameters.clone()
-    if isinstance(distribution, PixelLogistics):
-        k, c = distribution.components, distribution.channels
-        moved[:, k : k + k * c] += base.repeat(1, k)
-    return moved
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
@@ -126,7 +106,7 @@ def test_decoded_bytes_cost_what_known_ones_do_and_other_images_are_drawn(distri
     sample(distribution, parameters, base, slots, drawn)
     launch(distribution, parameters, base, slots, found)
     given = copy(found)
-    sample(distribution, parameters, base, slots, found, found["code_range"])
+    sample(distribution, parameters, base, slots, found, code_range=found["code_range"])
     assert all(same(drawn[name][~has_code], found[name][~has_code]) for name in drawn)
     given["known"][has_code] = True
     sample(distribution, parameters, base, slots, given)
@@ -140,21 +120,6 @@ def launch(
     """Decode a step by the kernel, IN PLACE."""
     arrays = {name: pool[name] for name in ("images", "known", "position", *CODED)}
     decode(parameters, base, slots, **arrays, distribution=distribution)
-
-
-def sample(
-    distribution: Distribution,
-    parameters: torch.Tensor,
-    base: torch.Tensor,
-    slots: torch.Tensor,
-    pool: Pool,
-    code_range: torch.Tensor | None = None,
-) -> None:
-    """Sample a step IN PLACE; the bytes of images whose range is given and not 0 stay."""
-    if isinstance(distribution, PixelLogistics):
-        sample_pixel_logistics(parameters, base, slots, arrays(pool), distribution=distribution, code_range=code_range)
-    else:
-        sample_categorical(parameters, slots, arrays(pool), guiding(unguided()), code_range=code_range)
 
 
 def same(first: torch.Tensor, second: torch.Tensor) -> bool:

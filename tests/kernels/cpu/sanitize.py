@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-TESTS = ["tests/kernels/cpu/test_same_bits.py", "tests/kernels/cpu/test_fuzz.py", "tests/kernels/cpu/test_barriers.py"]
-TESTS += ["tests/model/backends/test_cpu.py", "tests/model/backends/test_cpu_painting.py"]
+TESTS = ["tests/kernels/cpu/test_same_bits.py", "tests/model/backends/test_cpu.py", "tests/model/sampling/test_seed.py"]
 TESTS += ["tests/model/sampling/test_batch_composition.py"]
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize="
 KINDS = {"address": "address,undefined,float-cast-overflow", "thread": "thread"}

@@ -1,8 +1,5 @@
 """The kernel compiled for aarch64 by setup.py, run by an emulator: bit for bit what this machine's library computes."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from tests.support.kernels.compilers import (
     CROSS_MISSING,
     CROSS_PREFIX,
     HEADERS,
-    ROOT,
+    compile_library,
     compile_program,
     run_program,
 )
@@ -42,21 +39,17 @@ def released_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def program_with_the_library(folder: Path, flags: str) -> Path:
     """vectors.cpp, linked with the library that setup.py makes when the compiler is one for aarch64."""
-    environment = {"CC": f"{CROSS_PREFIX}-gcc", "CXX": f"{CROSS_PREFIX}-g++", "SCANLINE_CXXFLAGS": flags}
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder, "--build-temp", folder / "objects"]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=True, capture_output=True)
-    (library,) = folder.rglob("_step.abi*.so")
-    return compile_program(str(CROSS_COMPILER), "vectors.cpp", folder, library)
+    cross = {"CC": f"{CROSS_PREFIX}-gcc", "CXX": f"{CROSS_PREFIX}-g++", "SCANLINE_CXXFLAGS": flags}
+    return compile_program(str(CROSS_COMPILER), "vectors.cpp", folder, compile_library(folder, **cross))
 
 
 @pytest.fixture(scope="module")
 def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """vectors.cpp with the portable code as a processor without vectors has it: no intrinsics of any kind."""
     folder, flags = tmp_path_factory.mktemp("plain"), ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"]
+    flags += ["-U__ARM_NEON", "-DISA=portable"]
     sources = [HEADERS / "runner.cpp", HEADERS / "dispatch.cpp"]
-    return compile_program(
-        str(CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags, "-U__ARM_NEON", "-DISA=portable"
-    )
+    return compile_program(str(CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +70,6 @@ def test_states_images_bits_and_parameters_are_those_of_this_processor(
 
 @pytest.mark.slow
 def test_its_arithmetic_is_that_of_this_processor(tmp_path: Path) -> None:
-    assert COMPILER is not None
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    there.mkdir()
-    native = run_program(compile_program(COMPILER, "arithmetic.cpp", here, "-DISA=tested"), "1000")
-    program = compile_program(str(CROSS_COMPILER), "arithmetic.cpp", there, "-DISA=tested")
+    native = run_program(compile_program(str(COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested"), "1000")
+    program = compile_program(str(CROSS_COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested")
     assert run_program(program, "10000", emulated=True) == native

@@ -57,9 +57,7 @@ def test_a_library_of_another_version_is_refused_under_its_own_name_and_the_new_
 
 
 @pytest.mark.parametrize("changed", ["Shape", "_Slots", "_Tensor"])
-def test_a_library_with_a_struct_of_another_size_is_refused(
-    library: Path, monkeypatch: pytest.MonkeyPatch, changed: str
-) -> None:
+def test_a_struct_of_another_size_is_refused(library: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     class Larger(getattr(bindings, changed)):  # type: ignore[misc]
         _fields_ = (("one_more", ctypes.c_int64),)
 

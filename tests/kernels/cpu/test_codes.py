@@ -8,7 +8,7 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.codec.coder import WHOLE, Decoder, encode
 from scanline.kernels.codec.reference import intervals as expected_intervals
-from scanline.kernels.cpu.shape import PREDICTS, STATE
+from scanline.kernels.cpu.shape import PREDICTS
 from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CASES, Case
@@ -26,23 +26,6 @@ def distribution(case: Case) -> Categorical | PixelLogistics:
     return PixelLogistics(shape.components, shape.step_bytes, "exp" if shape.exp_scale else "elu")
 
 
-def read(case: Case, isa: str, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The parameters and intervals of images [B, N]."""
-    shape, slots = case.shape(), native_vectors.slots(case)
-    n = shape.bytes - shape.first
-    parameters = torch.empty(case.images, n // shape.step_bytes, shape.parameters)
-    intervals = torch.zeros(case.images, n, 2, dtype=torch.int32)
-    bits = torch.empty(case.images, n, dtype=torch.float64)
-    network = native_vectors.network(case, isa, threads=2)
-    states = {name: slots[name] for name in (*STATE, "label")} | {"images": images}
-    network.read(states, shape.first, shape.bytes, bits, parameters, intervals)
-    network.close()
-    assert (24 - intervals[..., 1].double().log2()).sum().item() == pytest.approx(
-        bits.clamp(max=23.9).sum().item(), rel=0.02
-    )
-    return parameters, intervals
-
-
 def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Tensor]:
     """Slots whose images are painted from codes."""
     slots = native_vectors.slots(case, known=torch.zeros(case.images, case.shape().bytes, dtype=torch.uint8))
@@ -56,11 +39,12 @@ def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Te
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
-    case = CASES[name]
-    shape = case.shape()
+    case, shape = CASES[name], CASES[name].shape()
     images = torch.randint(256, (case.images, shape.bytes), dtype=torch.uint8, generator=torch.manual_seed(3))
     images[:, : shape.first] = native_vectors.slots(case)["images"][:, : shape.first]
-    parameters, intervals = read(case, ISAS[-1], images)
+    _, bits, parameters, intervals = native_vectors.read(case, native_vectors.network(case, ISAS[-1], 2), images)
+    coded_bits = (24 - intervals[..., 1].double().log2()).sum().item()
+    assert coded_bits == pytest.approx(bits.clamp(max=23.9).sum().item(), rel=0.02)
     values = images[:, shape.first :].unflatten(1, (-1, shape.step_bytes))
     assert torch.equal(expected_intervals(distribution(case), parameters, values).flatten(1, 2), intervals.long())
     codes = [encode(each) for each in intervals.tolist()]
@@ -70,7 +54,6 @@ def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
         slots["images"][:, : shape.first] = images[:, : shape.first]
         network = native_vectors.network(case, isa, threads=2)
         network.advance(slots, shape.bytes)
-        network.close()
         assert torch.equal(slots["images"], images), isa
         for row, (code, of_image) in enumerate(zip(codes, intervals.tolist(), strict=True)):
             decoder = Decoder(code)
@@ -88,4 +71,3 @@ def test_what_is_no_decoder_is_refused() -> None:
         slots["code_value"][1], slots["code_range"][1], slots["code_at"][1] = value, range_, at
         with pytest.raises(ValueError, match="a code has a range"):
             network.advance(slots, 1)
-    network.close()

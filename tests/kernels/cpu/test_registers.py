@@ -1,17 +1,15 @@
 """The compiled library, disassembled: no innermost loop of a product keeps a sum on the stack."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.cpu.bindings import LIBRARY
-from tests.support.kernels.compilers import ROOT
+from tests.support.kernels.compilers import compile_library
 
 pytestmark = [
     pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
@@ -36,9 +34,7 @@ def loops(code: str) -> list[list[str]]:
     """The instructions of each innermost loop that multiplies."""
     lines = LINE.findall(code)
     place = {address: index for index, (address, _) in enumerate(lines)}
-    jumps = [
-        (place.get(jump[1], index + 1), index) for index, (_, text) in enumerate(lines) if (jump := JUMP.match(text))
-    ]
+    jumps = [(place.get(jump[1], i + 1), i) for i, (_, text) in enumerate(lines) if (jump := JUMP.match(text))]
     back = [(begin, end) for begin, end in jumps if begin <= end]
     inner = [(a, b) for a, b in back if not any((a, b) != (c, d) and a <= c and d <= b for c, d in back)]
     found = [[text for _, text in lines[begin : end + 1]] for begin, end in inner]
@@ -52,21 +48,7 @@ def test_sums_stay_in_registers() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(clang_version() < 20, reason="there is no clang 20 or newer; 14 keeps sums on the stack")
 def test_sums_stay_in_registers_where_clang_compiles(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "setup.py",
-        "-q",
-        "build_ext",
-        "--build-lib",
-        tmp_path,
-        "--build-temp",
-        tmp_path / "objects",
-    ]
-    subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "CC": "clang", "CXX": "clang++"}, check=True, capture_output=True
-    )
-    (library,) = tmp_path.rglob("_step.abi*.so")
-    check(library)
+    check(compile_library(tmp_path, CC="clang", CXX="clang++"))
 
 
 def check(library: Path) -> None:

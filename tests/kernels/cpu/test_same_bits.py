@@ -1,4 +1,13 @@
-"""The promise: the same network, seeds and bytes give the same bits on every instruction set and every processor."""
+"""The promise: the same network, seeds and bytes give the same bits on every instruction set and every processor, on
+any number of threads, also where these share cores, and whatever the numbers are.
+
+tests/support/kernels/native_fuzz.py, of which a short run is here, runs for longer in sanitize.py of this folder.
+"""
+
+import os
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +15,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.cpu.shape import STATE
-from tests.support.kernels import native_vectors
+from tests.support.kernels import native_fuzz, native_vectors
 from tests.support.kernels.native_vectors import CASES, Case
 
 pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
@@ -46,66 +55,50 @@ def test_states_images_bits_and_parameters_are_the_recorded_ones_on_every_instru
         assert native_vectors.digest(results) == DIGESTS[name], isa
 
 
+def summed(bits: torch.Tensor, start: float = 0.0) -> torch.Tensor:
+    """Sums [B] of bits [B, n] in the order in which steps add them."""
+    total = torch.full((len(bits),), start).double()
+    for column in bits.T:
+        total += column
+    return total
+
+
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", CASES)
 def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
-    case = CASES[name]
-    length, first = native_vectors.inputs(case)["images"].shape[1], case.shape().first
-    size = case.shape().step_bytes
-    stop = length - 2 * size
-    forced = native_vectors.slots(case, known=torch.ones(case.images, length, dtype=torch.uint8))
-    prefilled = native_vectors.slots(case)
-    network = native_vectors.network(case, isa, threads=2)
-    network.advance(forced, (stop - first) // size)
-    bits = torch.zeros(case.images, stop - first).double()
-    states = {name: prefilled[name] for name in (*STATE, "images", "label")}
-    network.read(states, first, stop, bits, None)
-    network.close()
-    assert torch.equal(forced["s"], prefilled["s"])
-    assert torch.equal(forced["z"], prefilled["z"])
-    assert torch.equal(forced["conv_state"].nan_to_num(), prefilled["conv_state"].nan_to_num())
-    assert torch.equal(forced["position"], prefilled["position"])
-    total = torch.zeros(case.images).double()
-    for column in bits.T:
-        total += column
-    assert torch.equal(forced["bits"], total)
-    assert torch.equal(forced["known_bits"], total)
+    case, shape = CASES[name], CASES[name].shape()
+    network, stop = native_vectors.network(case, isa, threads=2), shape.bytes - 2 * shape.step_bytes
+    forced = native_vectors.slots(case, known=torch.ones(case.images, shape.bytes, dtype=torch.uint8))
+    network.advance(forced, (stop - shape.first) // shape.step_bytes)
+    prefilled, bits, *_ = native_vectors.read(case, network, stop=stop)
+    for each in STATE:
+        assert torch.equal(forced[each].nan_to_num(), prefilled[each].nan_to_num()), each
+    assert torch.equal(forced["bits"], summed(bits))
+    assert torch.equal(forced["known_bits"], summed(bits))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name: str) -> None:
-    case = CASES[name]
-    shape, painted = case.shape(), native_vectors.slots(case)
+    case, painted = CASES[name], native_vectors.slots(CASES[name])
     painted["known_bits"].fill_(3.25)
     network = native_vectors.network(case, ISAS[0], threads=2)
-    network.advance(painted, shape.bytes)
-    read, bits = native_vectors.slots(case), torch.zeros(case.images, shape.bytes - shape.first).double()
-    states = {name: read[name] for name in (*STATE, "label")} | {"images": painted["images"]}
-    network.read(states, shape.first, shape.bytes, bits, None)
-    network.close()
-    total = torch.full((case.images,), 3.25).double()
-    for column, known in zip(bits.T, painted["known"][:, shape.first :].bool().T, strict=True):
-        total += column * known
-    assert torch.equal(painted["known_bits"], total)
+    network.advance(painted, case.shape().bytes)
+    _, bits, *_ = native_vectors.read(case, network, painted["images"])
+    assert torch.equal(painted["known_bits"], summed(bits * painted["known"][:, case.shape().first :], 3.25))
 
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", CASES)
 def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -> None:
     """Its next bytes are drawn from the parameters of a read, not from those of its steps."""
-    case = CASES[name]
-    shape = case.shape()
+    case, shape = CASES[name], CASES[name].shape()
     painted = native_vectors.slots(case, known=torch.zeros(case.images, shape.bytes, dtype=torch.uint8))
-    network = native_vectors.network(case, isa, threads=1)
+    network = native_vectors.network(case, isa)
     network.advance(painted, shape.bytes)
-    read, steps = native_vectors.slots(case), (shape.bytes - shape.first) // shape.step_bytes
-    states = {each: read[each] for each in (*STATE, "label")} | {"images": painted["images"]}
-    bits = torch.empty(case.images, shape.bytes - shape.first, dtype=torch.float64)
-    parameters = torch.empty(case.images, steps, shape.parameters)
-    network.read(states, shape.first, shape.bytes, bits, parameters)
+    _, _, parameters, _ = native_vectors.read(case, network, painted["images"])
     numbers = ("seed", "index", "temperature", "guidance")
     drawn_by = {each: painted[each][0].item() for each in numbers} | {"position": shape.first}
-    without = parameters[1] if case.guided else None
+    without, steps = parameters[1] if case.guided else None, len(parameters[0])
     path = bytes(painted["images"][0, shape.first :].numpy())
     assert network.follow(parameters[0], without, path, **drawn_by)[0] == steps
     for other in {0, steps // 2, steps - 1}:
@@ -117,7 +110,6 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
         network.follow(parameters[0], without, path + path, **drawn_by)
     with pytest.raises(ValueError, match="parameters must be "):
         network.follow(parameters[0, 1:], None, path, **drawn_by)
-    network.close()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -137,13 +129,12 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int
     network = native_vectors.network(case, ISAS[0], threads)
     copied = {name: slots[name] for name in (*STATE, "images", "bits")}
     network.copy_slots(copied, sources, targets)
-    for name, tensor in slots.items():
-        expected = before[name]
+    for name, expected in before.items():
         if name in ("s", "z", "conv_state"):
             expected = expected[:, origin]
         elif name in ("images", "bits"):
             expected = expected[origin]
-        assert torch.equal(tensor, expected), name
+        assert torch.equal(slots[name], expected), name
     for wrong in (torch.tensor([images]), torch.tensor([-1])):
         with pytest.raises(ValueError, match=f"sources must be from 0 to {images - 1}"):
             network.copy_slots(copied, wrong, torch.tensor([0]))
@@ -151,4 +142,52 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int
             network.copy_slots(copied, torch.tensor([0]), wrong)
     with pytest.raises(ValueError, match="targets must be "):
         network.copy_slots(copied, torch.tensor([0, 1]), torch.tensor([0]))
-    network.close()
+
+
+ONE, CALLS = replace(CASES["ten components, colour"], images=1), 30
+
+
+def network_of_one(threads: int) -> cpu_kernels.Network:
+    return native_vectors.network(ONE, ISAS[0], threads)
+
+
+def image_by(network: cpu_kernels.Network) -> torch.Tensor:
+    slots = native_vectors.slots(ONE)
+    network.advance(slots, ONE.shape().bytes)
+    return slots["images"]
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """Keep this process on one core for the length of a test, with all threads that it starts."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    yield
+    os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_threads_that_share_one_core_cost_little_and_change_no_byte(one_core: None, threads: int) -> None:
+    """An image has 36 steps of 21 barriers: few of them send a thread to sleep, which costs a time slice."""
+    expected, network = image_by(network_of_one(threads=1)), network_of_one(threads)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    for _ in range(CALLS):
+        assert torch.equal(image_by(network), expected)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before < 21 * 36 * CALLS / 10
+
+
+def test_many_networks_at_once_do_not_block_each_other() -> None:
+    expected = image_by(network_of_one(threads=1))
+    assert all(torch.equal(image_by(network), expected) for network in [network_of_one(threads=4) for _ in range(8)])
+
+
+@pytest.mark.parametrize("odd", [False, True], ids=["finite", "not finite"])
+@pytest.mark.parametrize("check", [native_fuzz.check_painting, native_fuzz.check_reading])
+def test_bytes_and_numbers_depend_on_no_thread_call_or_instruction_set(check: Callable[..., None], odd: bool) -> None:
+    for seed in range(15):
+        check(np.random.default_rng(seed), odd)
+
+
+def test_wrong_arguments_are_refused_with_a_sentence() -> None:
+    for seed in range(60):
+        native_fuzz.check_wrong_arguments(np.random.default_rng(seed))

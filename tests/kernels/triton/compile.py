@@ -163,12 +163,9 @@ def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None
     """Launches the causal convolution of known pixels and of one pixel of each image."""
     two = torch.arange(2)
     for width in widths:
-        x, conv_weight, norm = (
-            torch.zeros(2, width),
-            torch.zeros(NEIGHBOURS, width),
-            (torch.ones(width), torch.zeros(width)),
-        )
-        conv_state, moments = torch.zeros(2, 28 + BEYOND, width), torch.zeros(2, blocks(width), 2)
+        x, conv_weight, conv_state = (torch.zeros(rows, width) for rows in (2, NEIGHBOURS, 2 * (28 + BEYOND)))
+        norm, moments = (torch.ones(width), torch.zeros(width)), torch.zeros(2, blocks(width), 2)
+        conv_state = conv_state.view(2, -1, width)
         for launch in (causal_conv, causal_conv_sequence):
             launch(x, conv_weight, two, two, conv_state, 1, x.clone(), norm, moments, capability >= 90)
             launch(x, conv_weight, two, two, conv_state, 1, x.clone(), chained=capability >= 90)
@@ -208,10 +205,8 @@ def quick(capability: int) -> None:
     sizes(capability)
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1, blocks=0)
-        codes(
-            KernelSequence(Transformer(config).requires_grad_(False), chained),
-            Buffers.of(config, 1, torch.device("cpu")),
-        )
+        kernels = KernelSequence(Transformer(config).requires_grad_(False), chained)
+        codes(kernels, Buffers.of(config, 1, torch.device("cpu")))
 
 
 # Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons; attention's float32
@@ -254,9 +249,8 @@ def sizes(capability: int) -> None:
                 kinds[size] = {*found}
                 found.clear()
         for most in options.sizes:
-            assert (
-                set[object]().union(*(kinds[size] for size in options.sizes if size <= most)) <= kinds[1] | kinds[most]
-            )
+            fewer = set[object]().union(*(kinds[size] for size in options.sizes if size <= most))
+            assert fewer <= kinds[1] | kinds[most]
 
 
 def compile_all(capability: int, only: list[str]) -> list[Compiled]:

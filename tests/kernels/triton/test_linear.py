@@ -1,13 +1,18 @@
-"""Products of float16 pairs: exact to 21 bits, whatever is fused to them, and independent of the batch."""
+"""Products of float16 pairs: exact to 21 bits, whatever is fused to them, and independent of the batch; and moments of
+rows against torch's mean and variance, in blocks."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.kernels.gpu import there  # isort: skip
+from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
+import triton
+import triton.language as tl
+
+from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.linear import NARROW, WIDE, Halves, linear
-from scanline.kernels.triton.moments import blocks, row_moments
+from scanline.kernels.triton.moments import BLOCK, blocks, mean_and_rstd, row_moments
 from tests.support.close import assert_close
 
 ACTIVATIONS = {"none": lambda x: x, "relu": F.relu, "gelu": F.gelu}
@@ -90,3 +95,52 @@ def test_a_row_that_is_not_finite_stays_alone_and_the_result_may_take_the_place_
     assert torch.equal(apart, linear(x, halves, bias, residual, residual=residual))
     with pytest.raises(ValueError, match="do not fit"):
         linear(x[:, 1:].contiguous(), halves, bias, residual)
+    x[1, 2] = float("nan")
+    assert linear(x, halves, bias, residual, activation="relu").isnan().all(dim=1).tolist() == [0, 1, 0, 0, 0]
+
+
+@triton.jit
+def _whole(moments, out, width: tl.constexpr, padded: tl.constexpr, rows: tl.constexpr):
+    b = tl.arange(0, rows)
+    mean, rstd = mean_and_rstd(moments, b, b >= 0, width, padded, 0.0)
+    tl.store(out + b * 2, mean)
+    tl.store(out + b * 2 + 1, 1.0 / (rstd * rstd))
+
+
+@pytest.mark.parametrize("width", [1, 64, 65, 192, 256, 1100])
+def test_moments_are_those_of_blocks_and_give_the_mean_and_variance_of_rows(width: int) -> None:
+    (x,) = there(torch.randn(8, width) * 3 + 5)
+    moments = row_moments(x)
+    for i, block in enumerate(x.double().split(BLOCK.value, dim=1)):
+        assert_close("mean", block.mean(dim=1), moments[:, i, 0])
+        assert_close("squares", block.var(dim=1, correction=0) * block.shape[1], moments[:, i, 1])
+    out = torch.empty(8, 2, device=DEVICE)
+    if width > 1:
+        _whole[(1,)](moments, out, width, triton.next_power_of_2(blocks(width)), 8)
+        assert_close("mean of rows", x.double().mean(dim=1), out[:, 0])
+        assert_close("variance of rows", x.double().var(dim=1, correction=0), out[:, 1])
+
+
+def test_a_row_has_the_same_bits_in_every_batch() -> None:
+    (x,) = there(torch.randn(9, 200))
+    together = row_moments(x)
+    for i in range(9):
+        assert torch.equal(together[i : i + 1], row_moments(x[i : i + 1].contiguous()))
+
+
+@pytest.mark.parametrize("concat", [False, True])
+def test_the_embedding_stores_the_moments_of_its_vectors(concat: bool) -> None:
+    width, length = 70, 4
+    slots, position, images = torch.tensor([1, -1, 0]), torch.tensor([0, 3]), torch.zeros(2, length, dtype=torch.uint8)
+    slots, position, images, values, places = there(
+        slots, position, images, torch.randn(257, width), torch.randn(length, width)
+    )
+    x = torch.empty(3, width * (1 + concat), device=DEVICE)
+    moments = torch.full((3, blocks(x.shape[1]), 2), 7.0, device=DEVICE)
+    embed(slots, images, position, values, places, x, torch.empty_like(slots), moments=moments)
+    assert torch.equal(row_moments(x), moments)
+
+
+def test_moments_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        row_moments(torch.zeros(2, 65, device=DEVICE), torch.zeros(2, 1, 2, device=DEVICE))

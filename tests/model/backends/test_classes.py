@@ -38,7 +38,6 @@ def test_bits_and_known_bits_are_the_cost_of_the_painted_image_under_its_label(v
     generator.advance(length)
     fetched = generator.fetch([4, 2, 0, 3, 1]).wait()
     known_bits = generator.pool.known_bits[[4, 2, 0, 3, 1]]
-    generator.close()
     mask = np.stack([spec.mask for spec in specs if spec.mask is not None])
     assert (fetched.images[mask] == np.stack([spec.known for spec in specs if spec.known is not None])[mask]).all()
 

@@ -1,10 +1,7 @@
 """The CPU kernel is the network: every instruction set, against the parallel view and against itself."""
 
-import logging
-import shutil
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +9,11 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.kernels.cpu import bindings
-from scanline.model import backends
 from scanline.model.backends.cpu import CpuBackend, _shape, _tensors
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.precision import PRECISIONS
-from scanline.model.sampling.generator import Generator
 from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -42,13 +36,13 @@ def read(
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
     """Bits, parameters and final state of some images, which have labels where the model has classes."""
     backend = CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa)
-    state = State.zeros(config, count)
-    images = torch.from_numpy(small_models.images(config, count))
-    stops = np.full(count, config.bytes)
-    batch = PrefillBatch.of(images, state, stops, labels_of(config, count))
-    found, parameters = backend.prefill_parameters(batch)
-    backend.close()
-    return found, parameters, state
+    return backend_read(backend, config, count)
+
+
+def backend_read(backend: CpuBackend, config: ModelConfig, count: int = 3) -> tuple[torch.Tensor, torch.Tensor, State]:
+    state, images = State.zeros(config, count), torch.from_numpy(small_models.images(config, count))
+    batch = PrefillBatch.of(images, state, np.full(count, config.bytes), labels_of(config, count))
+    return *backend.prefill_parameters(batch), state
 
 
 def labels_of(config: ModelConfig, count: int) -> torch.Tensor:
@@ -69,12 +63,10 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
         if size != "odd" and variant not in small_models.CORE:
             continue
         config = small_models.config(**{**options, **sizes, **small_models.CLASSES})
-        expected_bits, expected_parameters, expected_state = reference(config)
-        found_bits, parameters, state = read(config, ISAS[0])
-        assert_close(f"parameters, {variant}, {size}", expected_parameters, parameters)
-        assert_close(f"bits, {variant}, {size}", expected_bits, found_bits)
-        assert_close(f"s, {variant}, {size}", expected_state.s, state.s)
-        assert_close(f"z, {variant}, {size}", expected_state.z, state.z)
+        (*expected, expected_state), (*found, state) = reference(config), read(config, ISAS[0])
+        names, pairs = ("bits", "parameters", "s", "z"), ((expected_state.s, state.s), (expected_state.z, state.z))
+        for name, (right, result) in zip(names, (*zip(expected, found, strict=True), *pairs), strict=True):
+            assert_close(f"{name}, {variant}, {size}", right, result)
         assert state.position.tolist() == [config.bytes] * 3
 
 
@@ -82,13 +74,8 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
 def test_small_features_keep_their_digits(isa: str) -> None:
     config = small_models.config()
     model = small_models.with_small_features(small_models.model(config))
-    images = torch.from_numpy(small_models.images(config, 3))
-    backend = CpuBackend(model, 2, PRECISIONS["exact"], isa)
-    _, parameters = backend.prefill_parameters(
-        PrefillBatch.of(images, State.zeros(config, 3), np.full(3, config.bytes))
-    )
-    backend.close()
-    assert_close("parameters", model.parallel(images), parameters)
+    _, parameters, _ = backend_read(CpuBackend(model, 2, isa=isa), config)
+    assert_close("parameters", model.parallel(torch.from_numpy(small_models.images(config, 3))), parameters)
 
 
 @pytest.mark.parametrize("precision", CPU_PRECISIONS)
@@ -96,11 +83,10 @@ def test_small_features_keep_their_digits(isa: str) -> None:
 def test_number_of_threads_and_of_images_changes_no_bit(variant: str, precision: str) -> None:
     sizes = {"height": 9, "width": 11, "heads": 3, "key_width": 16, "value_width": 16, "feed_forward": 90}
     config = small_models.config(**sizes, **small_models.VARIANTS[variant])
-    expected_bits, expected_parameters, expected_state = read(config, ISAS[0], precision, threads=1, count=3)
+    *expected, expected_state = read(config, ISAS[0], precision, threads=1, count=3)
     for threads, count in ((1, 1), (2, 3), (3, 2), (5, 3), (5, 1)):
-        found_bits, parameters, state = read(config, ISAS[0], precision, threads, count)
-        assert torch.equal(expected_bits[:count], found_bits), (threads, count)
-        assert torch.equal(expected_parameters[:count], parameters), (threads, count)
+        *found, state = read(config, ISAS[0], precision, threads, count)
+        assert all(torch.equal(right[:count], result) for right, result in zip(expected, found, strict=True)), threads
         assert torch.equal(expected_state.s[:, :count], state.s), (threads, count)
 
 
@@ -111,16 +97,10 @@ def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float3
     assert "weights float32" in CpuBackend(model).name
     stored = model.half().float()
     assert "weights float16" in CpuBackend(stored).name
-    images = torch.from_numpy(small_models.images(config, 2))
-    results = []
-    for weights in ("float16", "float32"):
-        backend = CpuBackend(stored, 1, isa=isa, weights=weights)
-        state = State.zeros(config, 2)
-        results.append(
-            (*backend.prefill_parameters(PrefillBatch.of(images, state, np.full(len(images), config.bytes))), state.s)
-        )
-        backend.close()
-    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
+    (*half, state), (*single, other) = (
+        backend_read(CpuBackend(stored, 1, isa=isa, weights=weights), config) for weights in ("float16", "float32")
+    )
+    assert all(torch.equal(*pair) for pair in zip([*half, state.s], [*single, other.s], strict=True))
 
 
 @pytest.mark.parametrize("variant", ["plain", "window", "waves of pixels"])
@@ -135,9 +115,7 @@ def test_int8_costs_little(variant: str) -> None:
     ("variant", "length", "start", "stop"),
     [("plain", 19, 6, 10), ("plain", 20, 6, 21), ("plain", 20, 6, 5), ("pixels", 60, 6, 10), ("pixels", 60, 7, 12)],
 )
-def test_reading_beyond_an_image_or_a_part_of_a_step_is_refused(
-    variant: str, length: int, start: int, stop: int
-) -> None:
+def test_reading_beyond_an_image_or_part_of_a_step_is_refused(variant: str, length: int, start: int, stop: int) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
     state.position.fill_(start)
@@ -171,22 +149,3 @@ def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
     with pytest.raises(ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"):
         cpu_kernels.Network(_shape(model.config), change(_tensors(model)))
-
-
-def test_with_a_stale_library_torch_serves_and_one_line_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    shutil.copy(bindings.LIBRARY, tmp_path / "_step.abi1.so")
-    monkeypatch.setattr(bindings, "LIBRARY", tmp_path / bindings.LIBRARY.name)
-    bindings._load.cache_clear()
-    backends._log_once.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        generators = [Generator(small_models.model(small_models.config()), 1) for _ in range(2)]
-    bindings._load.cache_clear()
-    backends._log_once.cache_clear()
-    reason = "the cpu kernel was compiled by another version (_step.abi1.so), install it again"
-    assert [generator.backend.name for generator in generators] == ["torch (cpu)"] * 2
-    assert [generator.fallbacks for generator in generators] == [(f"cpu: {reason}",)] * 2
-    assert [record.message for record in caplog.records if record.name == "scanline.model"] == [
-        f"the backend cpu is not used: {reason}"
-    ]

@@ -57,4 +57,3 @@ def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, valu
     )
     assert not bits[0, 2:].isfinite().any()
     assert bits[1].isfinite().all()
-    backend.close()

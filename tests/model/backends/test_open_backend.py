@@ -21,6 +21,7 @@ from scanline.model.sampling.generator import Generator
 from tests.support import small_models
 from tests.support.kernels.gpu import DEVICE
 
+Break = Callable[..., None]  # breaks backends of some names at one of PLACES
 ALL = "cuda,cuda-unchained,cuda-narrow,eager"
 MODEL = small_models.config(height=1, width=2, layers=1, heads=1)  # the interpreter takes its time
 PLACES = {
@@ -62,7 +63,7 @@ def model() -> Transformer:
 
 
 @pytest.fixture
-def break_backends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def break_backends(monkeypatch: pytest.MonkeyPatch) -> Break:
     """Makes backends of some names fail at one of PLACES."""
     made = backends._new_backend
     backends._log_once.cache_clear()
@@ -78,7 +79,7 @@ def test_the_first_backend_is_used_where_it_works(model: Transformer) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says_why(
-    model: Transformer, break_backends: Callable[..., None], caplog: pytest.LogCaptureFixture, place: str
+    model: Transformer, break_backends: Break, caplog: pytest.LogCaptureFixture, place: str
 ) -> None:
     break_backends(place, "cuda")
     with caplog.at_level(logging.WARNING):
@@ -92,7 +93,7 @@ def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says
     ]
 
 
-def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_backends: Callable[..., None]) -> None:
+def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_backends: Break) -> None:
     break_backends("warm-up", *TRITON)
     generator = Generator(model, 3, backend=ALL)
     assert generator.backend_name == "eager"
@@ -120,9 +121,7 @@ def test_where_wide_and_narrow_programs_round_differently_narrow_ones_are_used_a
 
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-def test_the_cpu_is_used_where_nothing_works_on_the_gpu(
-    model: Transformer, break_backends: Callable[..., None]
-) -> None:
+def test_the_cpu_is_used_where_no_gpu_works(model: Transformer, break_backends: Break) -> None:
     break_backends("construction", *TRITON, "eager")
     opened = open_backend(model, 3, backend=None if DEVICE == "cuda" else ",".join((*TRITON, "cpu")))
     assert opened.name == "cpu"
@@ -130,9 +129,7 @@ def test_the_cpu_is_used_where_nothing_works_on_the_gpu(
     assert {fallback.partition(":")[0] for fallback in opened.fallbacks} >= {*TRITON}
 
 
-def test_the_only_backend_that_is_asked_for_is_used_or_an_error(
-    model: Transformer, break_backends: Callable[..., None]
-) -> None:
+def test_the_only_backend_asked_for_is_used_or_an_error(model: Transformer, break_backends: Break) -> None:
     break_backends("warm-up", "cuda-unchained")
     assert open_backend(model, 1, backend="eager").name == "eager"
     with pytest.raises(
@@ -141,9 +138,7 @@ def test_the_only_backend_that_is_asked_for_is_used_or_an_error(
         open_backend(model, 3, backend="cuda-unchained")
 
 
-def test_where_no_backend_works_one_sentence_names_all_reasons(
-    model: Transformer, break_backends: Callable[..., None]
-) -> None:
+def test_where_none_works_one_sentence_names_all_reasons(model: Transformer, break_backends: Break) -> None:
     break_backends("construction", "cuda", "cuda-unchained")
     with pytest.raises(ValueError, match=r"^no backend works here: cuda: .*; cuda-unchained: [^\n]*$"):
         open_backend(model, 3, backend="cuda,cuda-unchained")
@@ -159,9 +154,7 @@ def test_slots_that_do_not_fit_are_one_sentence_with_numbers(model: Transformer,
         open_backend(model, 10**12, backend=f"{backend},eager")
 
 
-def test_a_gpu_without_memory_for_a_prefill_is_the_same_sentence(
-    model: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_memory_for_a_prefill_is_the_same_sentence(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(backend: CudaBackend, pool: SlotPool) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
@@ -170,9 +163,7 @@ def test_a_gpu_without_memory_for_a_prefill_is_the_same_sentence(
         open_backend(model, 7, backend=ALL)
 
 
-def test_backends_that_lack_the_precision_are_not_tried(
-    model: Transformer, break_backends: Callable[..., None]
-) -> None:
+def test_backends_without_the_precision_are_not_tried(model: Transformer, break_backends: Break) -> None:
     break_backends("construction", "eager")
     if cpu_kernels.available():
         assert open_backend(model, 1, precision_name="int8", backend="eager,cpu").name == "cpu"

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -45,9 +44,7 @@ def pool(seed: int = 0) -> SlotPool:
     return made
 
 
-def group(
-    pool: SlotPool, slots: list[int], known_bits: list[float], index: int = INDEX, evidence: float = 100.0
-) -> None:
+def group(pool: SlotPool, slots: list[int], known_bits: list[float], index: int = INDEX) -> None:
     """Make slots the particles of one image, whose known bytes have cost `known_bits` each."""
     pool.index[slots] = index + (torch.arange(len(slots)) << 32)
     pool.known_bits[slots] = torch.tensor(known_bits, dtype=torch.float64)
@@ -55,9 +52,8 @@ def group(
 
 
 def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
-    return {name: getattr(pool, name).clone() for name in ARRAYS} | {
-        field.name: getattr(pool.state, field.name).clone() for field in fields(pool.state)
-    }
+    arrays = {name: getattr(pool, name) for name in ARRAYS} | vars(pool.state)
+    return {name: array.clone() for name, array in arrays.items()}
 
 
 def uniform(index: int = INDEX, position: int = POSITION) -> float:
@@ -138,27 +134,27 @@ def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) 
 
 
 def test_many_effective_particles_keep_all_but_the_smallest_number_of_them() -> None:
-    made, known_bits = pool(), [3.0, 3.5, 4.0, 3.0]
-    group(made, [9, 1, 5, 2], known_bits)
-    before = contents(made)
-    resample(made, Groups(np.array([[9, 1, 5, 2]]), np.array([POSITION])), copy_slots)
+    made, known_bits, slots = pool(), [3.0, 3.5, 4.0, 3.0], [9, 1, 5, 2]
+    group(made, slots, known_bits)
+    before, groups = contents(made), Groups(np.array([slots]), np.array([POSITION]))
+    resample(made, groups, copy_slots)
     after = contents(made)
     effective = after.pop("effective_particles")
-    assert effective[[9, 1, 5, 2]].tolist() == pytest.approx([effective_of(known_bits)] * 4)
+    assert effective[slots].tolist() == pytest.approx([effective_of(known_bits)] * 4)
     assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
-    made.known_bits[[9, 1, 5, 2]] = 3.0
-    resample(made, Groups(np.array([[9, 1, 5, 2]]), np.array([POSITION])), copy_slots)
+    made.known_bits[slots] = 3.0
+    resample(made, groups, copy_slots)
     assert torch.equal(made.effective_particles, effective), "a later larger number replaced the smallest"
 
 
 def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
     made, slots = pool(), [4, 5, 6]
     group(made, slots, [math.inf] * 3)
-    before = contents(made)
-    resample(made, Groups(np.array([slots]), np.array([POSITION])), copy_slots)
+    before, groups = contents(made), Groups(np.array([slots]), np.array([POSITION]))
+    resample(made, groups, copy_slots)
     assert torch.equal(made.images, before["images"])
     assert made.effective_particles[slots].tolist() == [3.0] * 3
-    choose(made, Groups(np.array([slots]), np.array([POSITION])))
+    choose(made, groups)
     assert made.evidence_bits[slots].tolist() == [math.inf] * 3
     chosen = slots[drawn([1.0, 1.0, 1.0], uniform())]
     assert torch.equal(made.images[4], before["images"][chosen])
@@ -233,9 +229,8 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
 
 
 def test_the_exact_functions_are_close_to_torch_s_own() -> None:
-    x = torch.cat(
-        (-torch.rand(4000, dtype=torch.float64) * 99, torch.tensor([0.0, -0.5, -1.0, -100.0, -1e308, -torch.inf]))
-    )
+    special = torch.tensor([0.0, -0.5, -1.0, -100.0, -1e308, -torch.inf])
+    x = torch.cat((-torch.rand(4000, dtype=torch.float64) * 99, special))
     assert (power_of_two(x) / torch.exp2(x) - 1)[:-2].abs().max() < 1e-13
     assert power_of_two(x)[-2:].tolist() == [0.0, 0.0]
     assert power_of_two(torch.tensor([0.0, -3.0], dtype=torch.float64)).tolist() == [1.0, 0.125]

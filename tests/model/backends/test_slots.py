@@ -1,13 +1,22 @@
-"""Images join and leave a pool in batches: numpy on the host and torch's operations for a GPU do the same."""
+"""Images join and leave a pool in batches: numpy on the host and torch's operations for a GPU do the same. Memory for
+an image in flight is taken when the generator is made, the same at every position. The torch backend computes tiles of
+slots: of a size that suits the device, and none without images."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from scanline.model.backends import eager
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import PLACED, SlotPool, _taken_apart
 from scanline.model.config import ModelConfig
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import ImageSpec
 from scanline.model.state import State
 from tests.support import small_models
 
@@ -18,12 +27,12 @@ SLOTS = 6
 def used_pool() -> SlotPool:
     """A pool in which every number is one that an earlier image has left."""
     pool = SlotPool.empty(CONFIG, SLOTS)
-    pool.state.s.fill_(float("nan"))
-    pool.state.z.fill_(float("nan"))
-    for tensor, left in ((pool.images, 7), (pool.known, True), (pool.bits, 3.5), (pool.seed, 9), (pool.index, 8)):
-        tensor.fill_(left)
-    for name in ("known_bits", "evidence_bits", "effective_particles", "label"):
-        getattr(pool, name).fill_(6)
+    for tensor in (pool.state.s, pool.state.z):
+        tensor.fill_(float("nan"))
+    left = {"images": 7, "known": True, "bits": 3.5, "seed": 9, "index": 8}
+    left |= dict.fromkeys(("known_bits", "evidence_bits", "effective_particles", "label"), 6)
+    for name, value in left.items():
+        getattr(pool, name).fill_(value)
     return pool
 
 
@@ -37,17 +46,21 @@ def prefix(config: ModelConfig, value: float) -> State:
 def arrivals() -> Arrivals:
     """Five images in slots of any order, two of them from one prefix and one from another."""
     block = Arrivals.empty(5, CONFIG.bytes, [prefix(CONFIG, 1.5), prefix(CONFIG, 2.5)], [1, 0, 1])
-    block.slots.copy_(torch.tensor([4, 1, 0, 5, 2]))
-    block.seed.copy_(torch.arange(5) + 2**60)
-    block.index.copy_(torch.arange(5) * 3)
-    block.position.copy_(torch.tensor([0, 0, 3, 5, 3]))
-    block.bits.copy_(torch.linspace(0, 1, 5, dtype=torch.float64))
-    block.temperature.copy_(torch.tensor([1.0, 0.7, 0.1, 1 / 3, 2.0]))
-    block.label.copy_(torch.arange(5) + 1)
-    block.evidence_bits.copy_(torch.linspace(7, 9, 5, dtype=torch.float64))
-    block.effective_particles.fill_(16)
-    block.images.copy_(torch.from_numpy(small_models.images(CONFIG, 5)))
-    block.known.copy_(torch.arange(5 * CONFIG.bytes).view(5, -1) % 3 == 0)
+    values = {
+        "slots": torch.tensor([4, 1, 0, 5, 2]),
+        "seed": torch.arange(5) + 2**60,
+        "index": torch.arange(5) * 3,
+        "position": torch.tensor([0, 0, 3, 5, 3]),
+        "bits": torch.linspace(0, 1, 5, dtype=torch.float64),
+        "temperature": torch.tensor([1.0, 0.7, 0.1, 1 / 3, 2.0]),
+        "label": torch.arange(5) + 1,
+        "evidence_bits": torch.linspace(7, 9, 5, dtype=torch.float64),
+        "effective_particles": torch.full((5,), 16.0),
+        "images": torch.from_numpy(small_models.images(CONFIG, 5)),
+        "known": torch.arange(5 * CONFIG.bytes).view(5, -1) % 3 == 0,
+    }
+    for name, value in values.items():
+        getattr(block, name).copy_(value)
     return block
 
 
@@ -66,9 +79,7 @@ def test_what_arrives_replaces_all_that_its_slots_held_and_nothing_else() -> Non
     assert pool.known_bits.tolist() == [0, 0, 0, 6, 0, 0]
     assert torch.equal(pool.temperature[slots], block.temperature.float())
     assert pool.state.position.tolist() == [3, 0, 3, CONFIG.bytes, 0, 5]
-    assert pool.state.s[:, [4, 1]].eq(0).all()
-    assert pool.state.z[:, [4, 1]].eq(0).all()
-    for slot, value in ((0, 2.5), (5, 1.5), (2, 2.5)):
+    for slot, value in ((4, 0), (1, 0), (0, 2.5), (5, 1.5), (2, 2.5)):
         assert pool.state.s[:, slot].eq(value).all()
         assert pool.state.z[:, slot].eq(-value).all()
     assert pool.state.s[:, 3].isnan().all()
@@ -124,3 +135,48 @@ def test_only_the_slots_asked_for_are_advanced() -> None:
     assert pool.in_flight().tolist() == [0, 1, 2, 4, 5]
     pool.empty_slots(np.array([1, 5]))
     assert pool.in_flight().tolist() == [0, 2, 4]
+
+
+def tensors(thing: Any, name: str = "generator") -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor that an object holds, weights aside."""
+    if isinstance(thing, torch.Tensor):
+        yield name, thing
+    elif isinstance(thing, list | tuple):
+        for i, item in enumerate(thing):
+            yield from tensors(item, f"{name}[{i}]")
+    elif hasattr(thing, "__dict__") and not isinstance(thing, torch.nn.Module):
+        for key, value in vars(thing).items():
+            yield from tensors(value, f"{name}.{key}")
+
+
+@pytest.mark.parametrize("variant", ["plain", "colour", "authors", "pixels"])
+def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_never_grows(variant: str) -> None:
+    config = small_models.config(**small_models.VARIANTS[variant])
+    generator = Generator(small_models.model(config), 64)
+    state = generator.pool.state
+    assert len(state.position) == 64
+    assert state.nbytes == 64 * config.state_bytes_per_image
+    for slot in range(3):
+        generator.place(slot, ImageSpec(1, slot))
+    sizes = []
+    for _ in range(config.steps):
+        generator.advance(1)
+        sizes.append({name: tensor.untyped_storage().nbytes() for name, tensor in tensors(generator)})
+    assert len(sizes[0]) > 3
+    assert all(size == sizes[0] for size in sizes)
+
+
+@pytest.mark.parametrize(("capability", "rows"), [((7, 5), 128), ((8, 0), 1024)])
+def test_one_image_costs_one_tile_which_is_small_on_cards_that_only_torch_runs_on(
+    capability: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(eager, "TILE", eager.tile(torch.device("cuda")))
+    model = small_models.model(small_models.config(height=1, width=2, layers=1, heads=1))
+    computed, step = [], model.step
+    monkeypatch.setattr(model, "step", lambda images, *rest: computed.append(len(images)) or step(images, *rest))
+    backend, pool = EagerBackend(model), SlotPool.empty(model.config, 2 * rows)
+    pool.state.position[rows] = 0  # of the second tile
+    backend.advance(pool, np.array([rows]), model.config.steps).wait()
+    assert computed == [rows] * model.config.steps
+    assert pool.state.position[rows] == model.config.bytes

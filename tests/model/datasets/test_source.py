@@ -1,8 +1,12 @@
-"""Data sets that --data accepts, recognised by their files: published files, a folder of pictures, a .npy array."""
+"""Data sets that --data accepts, recognised by their files: published files, a folder of pictures, a .npy array; their
+classes and labels."""
 
+import gzip
 import json
 import re
+import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,10 +14,19 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from scanline.model.datasets import DIGESTS, DataError
-from scanline.model.datasets.source import open_data, parse_size
+from scanline.model.config import ModelConfig
+from scanline.model.datasets import CLASSES, DIGESTS, WORDS, DataError
+from scanline.model.datasets.source import ImageSet, open_data, parse_size
+from scanline.model.training.presets import PRESETS
 from tests.support import blobs
 from tests.support.pictures import encode, noise
+from tests.support.training.cifar10_files import TRAIN, binary, planes
+
+
+def refused(sentence: str, path: Path, **options: Any) -> None:
+    with pytest.raises(DataError, match=re.escape(sentence)) as error:
+        open_data(path, **options)
+    assert "\n" not in str(error.value)
 
 
 def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_path: Path) -> None:
@@ -26,8 +39,7 @@ def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_
     assert (found.train == blobs.images(64, 0).reshape(64, -1)).all()
     assert (found.test == blobs.images(16, 1).reshape(16, -1)).all()
     (tmp_path / "train-images-idx3-ubyte.gz").unlink()
-    with pytest.raises(DataError, match="has neither train-images-idx3-ubyte nor"):
-        open_data(tmp_path)
+    refused("has neither train-images-idx3-ubyte nor", tmp_path)
 
 
 @pytest.mark.parametrize("at", ["MNIST/raw/NAME", "raw/NAME", "NAME/NAME", "DOTS"])
@@ -42,10 +54,20 @@ def test_published_files_are_found_where_torchvision_and_kaggle_put_them(tmp_pat
     assert found.digest == expected.digest
 
 
-def pictures(folder: Path, *seeds: int) -> None:
-    folder.mkdir(parents=True)
+def folder(directory: Path, files: Sequence[str], same: dict[str, str] | None = None) -> Path:
+    """Write a picture of noise to each of the files; `same` names the file whose picture another one repeats."""
+    same, seeds = same or {}, {name: seed for seed, name in enumerate(files)}
+    for name in files:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(noise(3, 4, seed=seeds[same.get(name, name)])))
+    return directory
+
+
+def pictures(directory: Path, *seeds: int) -> None:
+    directory.mkdir(parents=True)
     for seed in seeds:
-        (folder / f"{seed}.png").write_bytes(encode(noise(3, 4, seed=seed)))
+        (directory / f"{seed}.png").write_bytes(encode(noise(3, 4, seed=seed)))
 
 
 def shown(images: Any) -> set[bytes]:
@@ -97,7 +119,6 @@ def test_parquet_files_are_folders_of_parts_and_classes(tmp_path: Path) -> None:
     found = open_data(tmp_path, classes=True)
     assert shown(found.train) == {noise(3, 4, seed=seed).tobytes() for seed in range(6)}
     assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (6, 7)}
-    assert found.labels is not None
     assert (found.labels.names, sorted(found.labels.test)) == (("cat", "dog"), [1, 2])
     for part, seeds in (("train", range(6)), ("test", (6, 7))):  # as the Hub converts sets
         write_parquet(tmp_path / "set" / "default" / part / "0000.parquet", seeds)
@@ -109,8 +130,7 @@ def test_parquet_files_are_folders_of_parts_and_classes(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"text": ["a"]}), tmp_path / "text.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
     for name, sentence in (("text", "has no column of pictures: its columns are text"), ("broken", "is not a Parquet")):
-        with pytest.raises(DataError, match=sentence):
-            open_data(tmp_path / f"{name}.parquet")
+        refused(sentence, tmp_path / f"{name}.parquet")
 
 
 def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Path) -> None:
@@ -124,7 +144,6 @@ def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Pa
     assert [str(refused) for refused in found.refused] == ["loop: it is a link to a folder that is read already"]
     (tmp_path / "real" / "loop").unlink()
     labels = open_data(tmp_path / "real", classes=True).labels
-    assert labels is not None
     assert labels.names == ("a", "b")
 
 
@@ -163,8 +182,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 def test_an_array_of_anything_else_is_refused(tmp_path: Path, case: str) -> None:
     array, sentence = WRONG[case]
     np.save(tmp_path / "a.npy", array, allow_pickle=True)
-    with pytest.raises(DataError, match=re.escape(sentence)):
-        open_data(tmp_path / "a.npy")
+    refused(sentence, tmp_path / "a.npy")
 
 
 @pytest.mark.parametrize("damage", ["cut", "head", "another kind", "a shape beyond memory"])
@@ -175,31 +193,29 @@ def test_a_damaged_array_is_refused(tmp_path: Path, damage: str) -> None:
     damaged = {"cut": data[:-1], "head": data[:9], "another kind": b"PK" + data[2:], "a shape beyond memory": large}
     (tmp_path / "a.npy").write_bytes(damaged[damage])
     assert damaged[damage] != data
-    with pytest.raises(DataError, match=re.escape("a.npy is truncated or not a .npy file of bytes")):
-        open_data(tmp_path / "a.npy")
+    refused("a.npy is truncated or not a .npy file of bytes", tmp_path / "a.npy")
 
 
 def test_size_and_grey_are_for_folders(tmp_path: Path) -> None:
     blobs.write(tmp_path)
     np.save(tmp_path / "a.npy", noise(5, 3, 3))
     for path, options in ((tmp_path, {"size": (8, 8)}), (tmp_path / "a.npy", {"grey": True})):
-        with pytest.raises(
-            DataError, match=re.escape(f"--size and --grey are for a folder of pictures, not for {path}")
-        ):
-            open_data(path, **options)  # type: ignore[arg-type]
+        refused(f"--size and --grey are for a folder of pictures, not for {path}", path, **options)
 
 
-def test_other_paths_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.zip").write_bytes(b"PK")
-    with pytest.raises(DataError, match=re.escape("a.zip is neither a folder nor a .npy or .parquet file")):
-        open_data(tmp_path / "a.zip")
-    (tmp_path / "train.csv").write_text("label,pixel0\n1,0\n")
-    (tmp_path / "letters-idx3-ubyte").write_bytes(b"\0\0\x08\x03")
-    for name, sentence in (("train.csv", "is a csv table; make an array"), ("letters-idx3-ubyte", "is an IDX file")):
-        with pytest.raises(DataError, match=sentence):
-            open_data(tmp_path / name)
-    with pytest.raises(DataError, match="nowhere does not exist"):
-        open_data(tmp_path / "nowhere")
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("a.zip", b"PK", "a.zip is neither a folder nor a .npy or .parquet file"),
+        ("train.csv", b"label,pixel0\n1,0\n", "is a csv table; make an array"),
+        ("letters-idx3-ubyte", b"\0\0\x08\x03", "is an IDX file"),
+        ("nowhere", None, "nowhere does not exist"),
+    ],
+)
+def test_other_paths_are_refused(tmp_path: Path, name: str, data: bytes | None, sentence: str) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    refused(sentence, tmp_path / name)
 
 
 def test_sizes() -> None:
@@ -208,3 +224,114 @@ def test_sizes() -> None:
     for wrong in ("", "0", "-3", "4x", "x4", "3x0", "a", "4.5", "99999x99999"):
         with pytest.raises(DataError, match=re.escape(f"like 48x32, not {wrong!r}")):
             parse_size(wrong)
+
+
+DIGITS = np.arange(64) % 10
+
+
+def of_class(found: ImageSet, name: str) -> set[bytes]:
+    """The images of a class, in both parts."""
+    label = found.labels.names.index(name) + 1
+    parts = ((found.train, found.labels.train), (found.test, found.labels.test))
+    return {image.tobytes() for images, of in parts for image in images[np.flatnonzero(of == label)]}
+
+
+def write_digits(directory: Path, train: np.ndarray = DIGITS, test: np.ndarray = DIGITS[:16]) -> Path:
+    blobs.write(directory)
+    for split, digits in (("train", train), ("t10k", test)):
+        data = struct.pack(">II", 0x801, len(digits)) + digits.astype(np.uint8).tobytes()
+        (directory / f"{split}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(data))
+    return directory
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_published_words_are_those_of_a_model_and_begin_with_the_class_name(name: str) -> None:
+    config = replace(PRESETS[f"{name}-small"].model, classes=WORDS[name])
+    assert config.class_names == CLASSES[name]
+    assert {"mnist": ("7", "seven"), "cifar10": ("automobile", "car")}[name] in WORDS[name]
+    assert ModelConfig.from_dict(config.to_dict()) == config
+
+
+def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path: Path) -> None:
+    digest = open_data(write_digits(tmp_path)).digest
+    with mock.patch.dict(DIGESTS, mnist=digest):
+        found = open_data(tmp_path, classes=True)
+    assert found.labels.classes == WORDS["mnist"]
+    np.testing.assert_array_equal(found.labels.train, DIGITS + 1)
+    np.testing.assert_array_equal(found.labels.test, DIGITS[:16] + 1)
+    assert found.labels.untested == ()
+    without = open_data(tmp_path)
+    assert without.labels is None
+    other = open_data(write_digits(tmp_path, train=DIGITS[::-1]), classes=True)
+    assert len({found.digest, without.digest, other.digest}) == 3
+
+
+def test_labels_of_cifar10(tmp_path: Path) -> None:
+    for i, name in enumerate((*TRAIN, "test_batch")):
+        data = b"".join(binary(planes(i, 2)[k : k + 1], label=(2 * i + k) % 10) for k in range(2))
+        (tmp_path / f"{name}.bin").write_bytes(data)
+    with mock.patch.dict(DIGESTS, cifar10=open_data(tmp_path).digest):
+        labels = open_data(tmp_path, classes=True).labels
+    np.testing.assert_array_equal(labels.train, np.arange(10) + 1)
+    assert labels.names[int(labels.test[1]) - 1] == "automobile"
+    assert labels.untested == CLASSES["cifar10"][2:]
+
+
+def test_a_published_set_without_labels_or_without_a_class_is_refused(tmp_path: Path) -> None:
+    write_digits(tmp_path, train=DIGITS % 8)
+    refused(f"{tmp_path} has no training image of the classes 8, 9", tmp_path, classes=True)
+    (tmp_path / "train-labels-idx1-ubyte.gz").unlink()
+    refused("has neither train-labels-idx1-ubyte nor", tmp_path, classes=True)
+    assert len(open_data(tmp_path).train) == 64
+
+
+def test_subfolders_are_classes_however_deep_their_pictures_lie(tmp_path: Path) -> None:
+    files = [f"{name}/{i}.png" for name in ("Red fox", "lynx_lynx", "owl/young") for i in range(12)]
+    found = open_data(folder(tmp_path, files), classes=True)
+    assert found.labels.classes == (("red fox",), ("lynx_lynx", "lynx lynx"), ("owl",))
+    for i, name in enumerate(found.labels.names):
+        assert of_class(found, name) == {noise(3, 4, seed=12 * i + k).tobytes() for k in range(12)}
+
+
+def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(tmp_path: Path) -> None:
+    files = [f"{name}/{i}.png" for name in "ab" for i in range(9)]
+    found = open_data(folder(tmp_path, files, same={"b/3.png": "a/5.png", "a/1.png": "a/0.png"}), classes=True)
+    assert [str(refused) for refused in found.refused] == [
+        "a/5.png: it is the same picture as b/3.png, which has another class",
+        "b/3.png: it is the same picture as a/5.png, which has another class",
+    ]
+    assert (len(of_class(found, "a")), len(of_class(found, "b")), found.duplicates) == (7, 8, 1)
+
+
+NO_CLASSES: dict[str, tuple[list[str], str]] = {
+    "a loose picture": (["a/1.png", "b/1.png", "1.png"], "1.png is not in a subfolder of {}, so it has no class"),
+    "one class": (["a/1.png", "a/2.png"], "{} must have from 2 to 1,000 subfolders, which are the classes, not 1"),
+    "too many": ([f"{i}/1.png" for i in range(1001)], "{} must have from 2 to 1,000 subfolders, which"),
+    "one name in two forms": (["caf\u00e9/1.png", "cafe\u0301/1.png"], "of {} do not name two classes: names are in"),
+    "one name": (["Cat/1.png", "cat/1.png"], "the subfolders Cat and cat of {} do not name two classes"),
+    "an only picture to test on": (["a/0.png", "a/1.png", "b/0.png"], "{} has no training image of the class b"),
+}
+
+
+@pytest.mark.parametrize("case", NO_CLASSES)
+def test_folders_that_are_no_classes_are_refused(tmp_path: Path, case: str) -> None:
+    files, sentence = NO_CLASSES[case]
+    refused(sentence.format(tmp_path), folder(tmp_path, files), classes=True)
+
+
+def test_a_class_without_a_readable_picture_is_refused(tmp_path: Path) -> None:
+    folder(tmp_path, [f"{name}/{i}.png" for name in "ab" for i in range(3)])
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "1.png").write_bytes(b"?")
+    (tmp_path / ".hidden").mkdir()
+    refused(f"{tmp_path / 'c'} is a class without a picture that can be read", tmp_path, classes=True)
+
+
+def test_two_folders_that_differ_in_an_underscore_share_no_word(tmp_path: Path) -> None:
+    files = [f"{name}/{i}.png" for name in ("a b", "a-b", "a_b") for i in range(5)]
+    assert open_data(folder(tmp_path, files), classes=True).labels.classes == (("a b",), ("a-b",), ("a_b",))
+
+
+def test_an_array_has_no_labels(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", noise(5, 3, 3))
+    refused("a.npy has no labels; classes are those of MNIST, of CIFAR-10 or", tmp_path / "a.npy", classes=True)

@@ -44,9 +44,7 @@ def test_a_class_conditional_model_comes_back_with_its_classes(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("held", [(), (("7",), ("8",))], ids=["none", "others"])
-def test_weights_without_the_classes_of_the_configuration_are_refused(
-    tmp_path: Path, held: tuple[tuple[str, ...], ...]
-) -> None:
+def test_weights_without_the_classes_of_config_are_refused(tmp_path: Path, held: tuple[tuple[str, ...], ...]) -> None:
     save_model(small_models.model(small_models.config(classes=held)), tmp_path)
     written = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(written | small_models.CLASSES))

@@ -40,11 +40,9 @@ def leb128(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + leb128(number >> 7)
 
 
-@pytest.mark.parametrize(
-    ("count", "length", "labels"), [(1, 1, 1), (1, 128, 11), (300, 7, 1), (300, 1, 11), (40, 20, 1)]
-)
-def test_what_is_written_is_read(count: int, length: int, labels: int) -> None:
-    file = some_file(count, length, labels)
+@pytest.mark.parametrize("size", [(1, 1, 1), (1, 128, 11), (300, 7, 1), (300, 1, 11), (40, 20, 1)])
+def test_what_is_written_is_read(size: tuple[int, int, int]) -> None:
+    file = some_file(*size)
     assert read(file.to_bytes()) == file
 
 

@@ -58,10 +58,8 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
     def norm(name: str, x: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"])
 
-    read = images[:, :-1].long()
-    x = torch.cat(
-        (state["value_embedding.weight"][read], state["pos_embedding.pe"].expand(len(images), -1, -1)), dim=-1
-    )
+    values, places = state["value_embedding.weight"][images[:, :-1].long()], state["pos_embedding.pe"]
+    x = torch.cat((values, places.expand(len(images), -1, -1)), dim=-1)
     layers = 1 + max(int(name.split(".")[2]) for name in state if name.startswith("transformer.layers"))
     for i in range(layers):
         layer = f"transformer.layers.{i}"
@@ -110,13 +108,11 @@ def test_their_own_network_gives_the_same_parameters() -> None:
     )  # fmt: skip
     network = encoder.get().eval()
     state = written()
-    network.load_state_dict(
-        {name.removeprefix("transformer."): x for name, x in state.items() if name.startswith("transformer.")}
-    )
+    own = {name: x for name, x in state.items() if name.startswith("transformer.")}
+    network.load_state_dict({name.removeprefix("transformer."): x for name, x in own.items()})
     images = torch.randint(0, 256, (2, 784), dtype=torch.uint8)
-    x = torch.cat(
-        (state["value_embedding.weight"][images[:, :-1].long()], state["pos_embedding.pe"].expand(2, -1, -1)), -1
-    )
+    values, places = state["value_embedding.weight"][images[:, :-1].long()], state["pos_embedding.pe"]
+    x = torch.cat((values, places.expand(2, -1, -1)), dim=-1)
     with torch.no_grad():
         y = network(x, attn_mask=masking.TriangularCausalMask(783))
     expected = F.linear(y, state["predictor.weight"], state["predictor.bias"])

@@ -67,9 +67,7 @@ def full_disk(tensors: object, path: Path) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_leaves_the_old_model_and_no_temporary_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_model(small_models.model(TINY), tmp_path / "old")
     before = load_model(tmp_path / "old")
     monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)

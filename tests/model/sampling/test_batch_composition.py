@@ -56,7 +56,6 @@ def alone(painter: Painter) -> dict[str, Finished]:
 def test_alone_is_in_a_batch(painter: Painter, alone: dict[str, Finished], slots: int | str, threads: int) -> None:
     generator = painter.generator(slots if isinstance(slots, int) else LARGEST[painter.backend], threads)
     together = in_a_batch(generator, watched(painter))
-    generator.close()
     for name, image in together.items():
         assert image == alone[name], name
     assert torch.get_num_threads() == threads
@@ -85,5 +84,4 @@ def test_every_slot_paints_the_same_and_known_bytes_painted_so_anyway_change_not
         generator.place(slot, known if slot == 37 else free)
     generator.advance(painter.model.config.steps)
     found = generator.fetch(range(70)).wait()
-    generator.close()
     assert [(each.tobytes(), cost) for each, cost in zip(found.images, found.bits, strict=True)] == [(image, bits)] * 70

@@ -1,21 +1,25 @@
-"""The digest: equal wherever the same seed gives the same bytes, another one where it may not."""
+"""The digest: equal wherever the same seed gives the same bytes, another one where it may not. A loaded model is its
+own: files that change under it change no byte that it paints."""
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.cpu import CpuBackend
+from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import digest as digests
 from scanline.model.sampling.digest import coding_digests, model_digest
 from scanline.model.sampling.engine import OTHER_MODEL, Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from tests.support import small_models
-from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
 from tests.support.tiny import GREY
 
 KNOWN = bytes(range(35))
@@ -43,39 +47,33 @@ def test_one_number_of_any_tensor_changes_it(name: str) -> None:
     assert Generator(model, 1, backend="eager").digest != before
 
 
-def test_configuration_precision_backend_version_and_painting_each_change_it(
-    grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_configuration_precision_and_version_change_it(grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Generator(grey, 1, backend="eager").backend
     same_weights = small_models.model(replace(GREY, scale="elu"))
     same_weights.load_state_dict(grey.state_dict())
     found = [model_digest(grey, backend, "exact"), model_digest(same_weights, backend, "exact")]
     found.append(model_digest(grey, backend, "int8"))
-    with monkeypatch.context() as patch:
-        patch.setattr(backend, "build", "another")
-        found.append(model_digest(grey, backend, "exact"))
-    with monkeypatch.context() as patch:
-        patch.setattr(digests, "version", lambda: "0.0.0")
-        found.append(model_digest(grey, backend, "exact"))
-    monkeypatch.setattr(digests, "PAINTING", 0)
-    found.append(model_digest(grey, backend, "exact"))
+    for change in ((backend, "build", "another"), (digests, "version", lambda: "0.0.0"), (digests, "PAINTING", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(*change)
+            found.append(model_digest(grey, backend, "exact"))
     assert len(set(found)) == 6
 
 
 def test_what_rounds_differently_has_other_digests(grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     """As MKL does on another processor, of which the backend's description says nothing."""
-    backend = Generator(grey, 1, backend="eager").backend
-    before = model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
-    linear = functional.linear
+    backend, linear = Generator(grey, 1, backend="eager").backend, functional.linear
+
+    def both() -> tuple[str, str]:
+        return model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
 
     def in_float64(values: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         return linear(values.double(), weight.double(), None if bias is None else bias.double()).float()
 
-    assert before == (model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0])
+    before = both()
+    assert before == both()
     monkeypatch.setattr(functional, "linear", in_float64)
-    after = model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
-    assert before[0] != after[0]
-    assert before[1] != after[1]
+    assert all(first != second for first, second in zip(before, both(), strict=True))
 
 
 def test_words_of_classes_and_mirrored_change_no_coding() -> None:
@@ -99,10 +97,30 @@ def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sen
     )
     failed = [Failed(request, OTHER_MODEL, "model_changed") for request in (0, 2)]
     assert [event for event in events if isinstance(event, Failed)] == failed
-    assert [type(event) for event in events if _request(event) == 1] == [Finished, Finished]
-    assert [type(event) for event in events if _request(event) == 3] == [Scored]
+    assert (ended(events, Finished), ended(events, Scored)) == ([1, 1], [3])
 
 
-def _request(event: Event) -> int:
-    assert isinstance(event, Failed | Finished | Scored)
-    return event.request
+@pytest.mark.parametrize(
+    ("dtype", "backend", "change"),
+    [(torch.float16, "cpu", "overwritten"), (torch.float32, "eager", "truncated")],
+    ids=str,
+)
+def test_files_overwritten_in_place_change_no_painted_byte_and_no_digest(
+    tmp_path: Path, grey: Transformer, dtype: torch.dtype, backend: str, change: str
+) -> None:
+    if backend == "cpu" and not cpu_kernels.available():
+        pytest.skip("needs the compiled library")
+    save_model(grey, tmp_path, dtype)
+    engine, painting = Engine(Generator(load_model(tmp_path), 2, threads=1, backend=backend)), GenerateRequest(0, 3, 5)
+    before = images_of(run_until_idle(engine, painting))
+    weights = tmp_path / "model.safetensors"
+    size, node = weights.stat().st_size, weights.stat().st_ino
+    noise = np.random.default_rng(0).integers(0, 60, size, np.uint8).tobytes() if change == "overwritten" else b""
+    with weights.open("r+b") as file:
+        file.write(noise)
+        file.truncate()
+    assert weights.stat().st_ino == node
+    assert images_of(run_until_idle(engine, painting)) == before
+    stored = Transformer(grey.config).eval().requires_grad_(False)
+    stored.load_state_dict({name: tensor.to(dtype).float() for name, tensor in grey.state_dict().items()})
+    assert engine.generator.digest == Generator(stored, 1, threads=1, backend=backend).digest

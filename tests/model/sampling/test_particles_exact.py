@@ -5,7 +5,6 @@ paints from what is before it alone, the same test of the distribution fails.
 """
 
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,22 +15,17 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Finished, GenerateRequest
 from tests.support import small_models
-from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import images_of, run_until_idle
 from tests.support.sweeps import and_slow
 
 IMAGES, SLOTS, BINS = 600, 4096, 16
-# The quantile of chi-square with 15 degrees of freedom that 1 in 100,000 exceeds.
-LIMIT = 50.5
+LIMIT = 50.5  # the quantile of chi-square with 15 degrees of freedom that 1 in 100,000 exceeds
+PIXELS = {**small_models.VARIANTS["pixels"], "height": 2, "width": 2, "window_columns": 2}
 CASES = {  # model options, how much sharper, and the hidden bytes
     "one byte": ({"height": 2, "width": 3, "predicts": "categorical"}, 1.5, (1,)),
     "two bytes apart": ({"height": 2, "width": 3}, 1, (1, 3)),
-    "the red of a pixel": (
-        {"height": 2, "width": 2, **small_models.VARIANTS["pixels"], "window_columns": 2},
-        0.5,
-        (3,),
-    ),
+    "the red of a pixel": (PIXELS, 0.5, (3,)),
 }
-
 SOME = and_slow(["two bytes apart", "the red of a pixel"], "one byte")
 
 
@@ -46,13 +40,6 @@ class Exact:
     posterior: np.ndarray  # [256 ^ hidden] of the hidden bytes, the first one slowest
 
 
-@pytest.fixture(scope="module", autouse=True)
-def nothing_is_kept_for_other_files() -> Iterator[None]:
-    yield
-    exact.cache_clear()
-    completions.cache_clear()
-
-
 @functools.cache
 def exact(case: str) -> Exact:
     """Enumerates the hidden bytes of one of the model's own images."""
@@ -62,15 +49,11 @@ def exact(case: str) -> Exact:
     model.head.weight.mul_(scale)
     mask[list(hidden)] = False
     generator = Generator(model, 1, threads=1)
-    (image,) = [
-        one.image for one in run_until_idle(Engine(generator), GenerateRequest(0, 1, 5)) if isinstance(one, Finished)
-    ]
-    given = np.frombuffer(image, np.uint8)
+    given = np.frombuffer(images_of(run_until_idle(Engine(generator), GenerateRequest(0, 1, 5))), np.uint8)
     values = np.stack(np.meshgrid(*[np.arange(256, dtype=np.uint8)] * len(hidden), indexing="ij"), axis=-1)
     every = np.tile(given, (256 ** len(hidden), 1))
     every[:, list(hidden)] = values.reshape(-1, len(hidden))
     probabilities = np.exp2(-generator.score(every).sum(axis=1))
-    generator.close()
     return Exact(model, given, mask, float(probabilities.sum()), probabilities / probabilities.sum())
 
 
@@ -82,7 +65,6 @@ def completions(case: str, particles: int) -> list[Finished]:
     known, masks = (found.image.tobytes(),), (found.mask.tobytes(),)
     request = GenerateRequest(0, IMAGES, 11, known=known, masks=masks, particles=particles)
     events = run_until_idle(Engine(generator), request)
-    generator.close()
     return sorted((one for one in events if isinstance(one, Finished)), key=lambda one: one.index)
 
 

@@ -1,7 +1,5 @@
 """The prefix tree: what starts from a beginning that others have painted is what it would have been from the start."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -34,20 +32,14 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {  # a variant of small_models
 }
 
 
-@contextmanager
-def engine_of(model: Transformer, precision: str = "exact") -> Iterator[tuple[Engine, PrefixTree]]:
+def engine_of(model: Transformer, precision: str = "exact") -> tuple[Engine, PrefixTree]:
     engine = Engine(Generator(model, 6, 1, precision))
-    assert engine.admission.tree is not None
-    yield engine, engine.admission.tree
-    engine.generator.close()
+    return engine, engine.admission.tree
 
 
 def small_model(variant: str) -> Transformer:
-    options = {
-        **small_models.VARIANTS[variant],
-        **(small_models.CLASSES if "waves" in small_models.VARIANTS[variant] else {}),
-    }
-    return small_models.model(small_models.config(**options))
+    options = small_models.VARIANTS[variant]
+    return small_models.model(small_models.config(**options, **(small_models.CLASSES if "waves" in options else {})))
 
 
 def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:
@@ -56,24 +48,22 @@ def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:
 
 @pytest.mark.parametrize("precision", ["exact", "int8"])
 @pytest.mark.parametrize("asked", REQUESTS)
-def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_the_bits_of_one_that_does_not(
-    asked: str, precision: str
-) -> None:
+def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_other(asked: str, precision: str) -> None:
     variant, options = REQUESTS[asked]
     model = small_model(variant)
     wanted = [GenerateRequest(i, 9, 50 + i, COLD * (1 + 4 * i), **options) for i in range(3)]
-    with engine_of(model, precision) as (engine, tree):
-        for seed in range(8):
-            painted(engine, GenerateRequest(9, 6, seed, COLD, **options))
-        assert tree.bytes == sum(node.segments[label].bytes for node, label in tree.used) > 0
-        before = engine.stats()
-        found = painted(engine, *wanted)
-        assert engine.stats().shared_bytes - before.shared_bytes > 3 * tree.length
-        total = 27 * model.config.bytes
-        assert engine.stats().painted_bytes - before.painted_bytes == total, "each byte counts once, shared or not"
-    with engine_of(model, precision) as (engine, _):
-        engine.admission.tree = None
-        assert found == painted(engine, *wanted)
+    engine, tree = engine_of(model, precision)
+    for seed in range(8):
+        painted(engine, GenerateRequest(9, 6, seed, COLD, **options))
+    assert tree.bytes == sum(node.segments[label].bytes for node, label in tree.used) > 0
+    before = engine.stats()
+    found = painted(engine, *wanted)
+    assert engine.stats().shared_bytes - before.shared_bytes > 3 * tree.length
+    total = 27 * model.config.bytes
+    assert engine.stats().painted_bytes - before.painted_bytes == total, "each byte counts once, shared or not"
+    engine, _ = engine_of(model, precision)
+    engine.admission.tree = None
+    assert found == painted(engine, *wanted)
 
 
 @pytest.fixture
@@ -81,54 +71,42 @@ def strokes() -> Transformer:
     return small_model("strokes")
 
 
-@pytest.fixture
-def alike() -> Callable[[int], GenerateRequest]:
-    return lambda seed: GenerateRequest(0, 6, seed, COLD)
+def test_a_stream_gets_the_shared_bytes_at_once(strokes: Transformer) -> None:
+    engine, tree = engine_of(strokes)
+    for seed in range(8):
+        painted(engine, GenerateRequest(0, 6, seed, COLD))
+    events = run_until_idle(engine, GenerateRequest(1, 1, 99, COLD, stream=True))
+    ((index, start, pixels),) = next(event for event in events if isinstance(event, Pixels)).painted
+    assert (index, start) == (0, 0)
+    assert len(pixels) > tree.length
 
 
-def test_a_stream_gets_the_shared_bytes_at_once(strokes: Transformer, alike: Callable[[int], GenerateRequest]) -> None:
-    with engine_of(strokes) as (engine, tree):
-        for seed in range(8):
-            painted(engine, alike(seed))
-        events = run_until_idle(engine, GenerateRequest(1, 1, 99, COLD, stream=True))
-        first = next(event for event in events if isinstance(event, Pixels))
-        ((index, start, pixels),) = first.painted
-        assert (index, start) == (0, 0)
-        assert len(pixels) > tree.length
+TOP = {"known": (bytes(range(20)),), "masks": ((np.arange(20) < 12).tobytes(),)}
+STROKES = {**small_models.VARIANTS["strokes"], **small_models.CLASSES}
+UNLIKE = {**small_models.VARIANTS["pixels"], "causal_conv": False}  # with these it paints white beginnings
+WITHOUT_GROWTH = {
+    # a seed that is sent again and again shows nothing about what others paint
+    "the same random numbers": (STROKES, lambda i: GenerateRequest(i, 1, 7, COLD)),
+    # completions of a picture begin alike, and have a prefix for that
+    "known bytes": (STROKES, lambda i: GenerateRequest(0, 6, i, **TOP)),
+    "no common beginning": (UNLIKE, lambda i: GenerateRequest(0, 6, i, 5.0)),
+}
 
 
-def test_images_of_the_same_random_numbers_let_nothing_grow(
-    strokes: Transformer, alike: Callable[[int], GenerateRequest]
-) -> None:
-    """A seed that is sent again and again shows nothing about what others paint."""
-    with engine_of(strokes) as (engine, tree):
-        for request in range(8):
-            painted(engine, GenerateRequest(request, 1, 7, COLD))
-        assert not tree.used
-
-
-def test_known_bytes_let_nothing_grow(strokes: Transformer) -> None:
-    """Completions of a picture begin alike, and have a prefix for that."""
-    known, top = (bytes(range(20)),), ((np.arange(20) < 12).tobytes(),)
-    with engine_of(strokes) as (engine, tree):
-        for seed in range(8):
-            painted(engine, GenerateRequest(0, 6, seed, known=known, masks=top))
-        assert not tree.used
-
-
-def test_images_without_a_common_beginning_let_nothing_grow() -> None:
-    options = {**small_models.VARIANTS["pixels"], "causal_conv": False}  # with these it paints white beginnings
-    with engine_of(small_models.model(small_models.config(**options))) as (engine, tree):
-        for seed in range(8):
-            painted(engine, GenerateRequest(0, 6, seed, 5.0))
-        assert not tree.used
+@pytest.mark.parametrize("why", WITHOUT_GROWTH)
+def test_nothing_grows_without_a_beginning_that_images_of_their_own_have_in_common(why: str) -> None:
+    options, request = WITHOUT_GROWTH[why]
+    engine, tree = engine_of(small_models.model(small_models.config(**options)))
+    for number in range(8):
+        painted(engine, request(number))
+    assert not tree.used
 
 
 @given(st.lists(st.binary(min_size=20, max_size=20).map(lambda data: bytes(byte % 2 for byte in data)), max_size=9))
 def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_beginning(images: list[bytes]) -> None:
     """A comparison of each segment from the beginning would take the square of the picture."""
-    model = small_model("strokes")
-    with engine_of(model) as (_, tree), pytest.MonkeyPatch.context() as patch:
+    _, tree = engine_of(small_model("strokes"))
+    with pytest.MonkeyPatch.context() as patch:
         compared = []
         patch.setattr(prefix_tree, "common_bytes", lambda *pair: compared.append(pair) or common_bytes(*pair))
         for number, image in enumerate([*images, *images]):
@@ -143,15 +121,13 @@ def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_begin
             assert tree.growing == ({0: image[:alike]} if alike else {})
 
 
-def test_the_tree_is_bounded_and_forgets_what_was_not_used_for_long(
-    strokes: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with engine_of(strokes) as (engine, tree):
-        for label, kept, labels in ((1, 48, {1}), (2, 100_000, {1}), (2, 48, {2})):
-            monkeypatch.setattr(prefix_tree, "KEPT", kept)
-            for seed in range(16):
-                painted(engine, GenerateRequest(0, 6, seed, COLD, label=label))
-            if label == 1:
-                tree.most_bytes = tree.bytes
-            assert 0 < tree.bytes <= tree.most_bytes
-            assert {label for _, label in tree.used} == labels
+def test_the_tree_is_bounded_and_forgets_what_was_unused(strokes: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, tree = engine_of(strokes)
+    for label, kept, labels in ((1, 48, {1}), (2, 100_000, {1}), (2, 48, {2})):
+        monkeypatch.setattr(prefix_tree, "KEPT", kept)
+        for seed in range(16):
+            painted(engine, GenerateRequest(0, 6, seed, COLD, label=label))
+        if label == 1:
+            tree.most_bytes = tree.bytes
+        assert 0 < tree.bytes <= tree.most_bytes
+        assert {label for _, label in tree.used} == labels

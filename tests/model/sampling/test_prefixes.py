@@ -1,26 +1,51 @@
-"""Prefixes: a fixed number of them, whatever waits; read as seldom as that allows; no client waits for another's."""
+"""Prefixes: prefilled the same as forced; a fixed number of them, whatever waits; read as seldom as that allows; no
+client waits for another's."""
 
 import weakref
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest
+from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest, ImageSpec
 from scanline.model.sampling.prefill.prefixes import MAX_IMAGES
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
-from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.close import assert_close
+from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
 from tests.support.tiny import GREY
 
 IMAGES = small_models.images(GREY, 150)
 TOP = np.arange(35) < 15
+
+
+@pytest.mark.parametrize("backend", ["cpu", "eager"] if cpu_kernels.available() else ["eager"])
+@pytest.mark.parametrize("prefix", [1, 9, 20])
+@pytest.mark.parametrize("variant", ["plain", "histogram", "authors", "strokes", "pixels"])
+def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int, backend: str) -> None:
+    """Bit for bit with the native kernel, which reads as it steps."""
+    config = small_models.config(**small_models.VARIANTS[variant])
+    prefix = -(-prefix // config.step_bytes) * config.step_bytes
+    canvas = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix)
+    generator = Generator(small_models.model(config), 2, backend=backend)
+    generator.place(0, canvas, generator.prefill(canvas))
+    generator.clear([0])
+    generator.place(1, canvas)
+    generator.advance((prefix - config.first) // config.step_bytes)
+    generator.place(0, canvas, generator.prefill(canvas))
+    assert generator.positions().tolist() == [prefix, prefix]
+    assert_close("bits", *(torch.tensor(generator.bits_per_dim(slot)) for slot in (1, 0)))
+    for name in ("s", "z") if prefix > config.first else ():
+        read, forced = getattr(generator.pool.state, name)[:, :2].unbind(1)
+        assert_close(name, forced, read)
+        assert backend != "cpu" or torch.equal(forced, read)
 
 
 class CountingEngine(Engine):
@@ -39,17 +64,8 @@ class CountingEngine(Engine):
 
 
 @pytest.fixture
-def of_two_slots(grey: Transformer) -> Iterator[CountingEngine]:
-    engine = CountingEngine(grey, 2)
-    yield engine
-    engine.generator.close()
-
-
-@pytest.fixture
-def of_forty_slots(grey: Transformer) -> Iterator[CountingEngine]:
-    engine = CountingEngine(grey, 40)
-    yield engine
-    engine.generator.close()
+def of_two_slots(grey: Transformer) -> CountingEngine:
+    return CountingEngine(grey, 2)
 
 
 def edit(request: int, images: int, client: str = "") -> GenerateRequest:
@@ -58,7 +74,7 @@ def edit(request: int, images: int, client: str = "") -> GenerateRequest:
 
 
 def finished(events: list[Event]) -> Counter[int]:
-    return Counter(event.request for event in events if isinstance(event, Finished))
+    return Counter(ended(events, Finished))
 
 
 @pytest.fixture
@@ -95,22 +111,18 @@ def test_nothing_grows_with_the_number_of_edits_that_wait(
     assert finished(events) == Counter(dict.fromkeys(range(60), 2))
     assert 60 <= engine.images_read == len(made) <= 120
     for request in (0, 31, 59):
-        alone = paint(grey, 2, seed=request, known=IMAGES[request], mask=TOP).images
-        its = [event for event in events if isinstance(event, Finished) and event.request == request]
-        assert {event.index: event.image for event in its} == {0: alone[0].tobytes(), 1: alone[1].tobytes()}
+        alone = paint(grey, 2, seed=request, known=IMAGES[request], mask=TOP)
+        assert images_of(events, request) == alone.images.tobytes()
 
 
-def test_while_there_is_room_each_picture_is_read_once(of_forty_slots: CountingEngine) -> None:
-    assert of_forty_slots.admission.prefixes.room == 10
-    run_until_idle(of_forty_slots, *(edit(request, 12) for request in range(10)))
-    assert of_forty_slots.images_read == 10
-
-
-def test_requests_of_one_client_that_wait_for_room_share_a_read_between_several_images(
-    of_two_slots: CountingEngine,
+@pytest.mark.parametrize(("slots", "room", "requests", "images"), [(40, 10, 10, 12), (2, 1, 12, MAX_IMAGES)])
+def test_each_picture_is_read_once_while_there_is_room_and_for_several_images_of_one_client_that_wait_for_it(
+    grey: Transformer, slots: int, room: int, requests: int, images: int
 ) -> None:
-    run_until_idle(of_two_slots, *(edit(request, MAX_IMAGES) for request in range(12)))
-    assert of_two_slots.images_read == 12
+    engine = CountingEngine(grey, slots)
+    assert engine.admission.prefixes.room == room
+    run_until_idle(engine, *(edit(request, images) for request in range(requests)))
+    assert engine.images_read == requests
 
 
 def test_an_edit_of_one_client_waits_for_no_long_ones_of_another(of_two_slots: CountingEngine) -> None:
@@ -142,7 +154,7 @@ def test_an_edit_does_not_hold_back_images_that_need_no_prefix(of_two_slots: Cou
 
 
 @pytest.mark.parametrize("ticks", range(4))
-def test_a_cancelled_edit_leaves_no_prefix(
+def test_cancelled_edits_leave_nothing(
     of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int
 ) -> None:
     engine = of_two_slots

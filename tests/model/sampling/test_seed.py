@@ -24,11 +24,10 @@ MASKS = {
 
 
 @pytest.mark.parametrize(("mask", "temperature"), [(mask, 0.7) for mask in MASKS] + [("nothing known", 1.0)])
-@pytest.mark.parametrize("variant", ["plain", "strokes", "waves of pixels"])
-def test_every_byte_is_sampled_by_the_random_numbers_of_its_own_place(
-    temperature: float, variant: str, mask: str
-) -> None:
-    """The rule of painting, a step at a time through the parallel view."""
+@pytest.mark.parametrize("variant", ["plain", "categorical", "strokes", "grey pixels", "pixels", "waves of pixels"])
+def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature: float, variant: str, mask: str) -> None:
+    """The rule of painting, a step at a time through the parallel view. Samples of a
+    distribution follow its probabilities: test_reference.py in tests/kernels."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     seed, index, size = 2**40 + 3, 2, model.config.step_bytes
     given = small_models.images(model.config, 1)
@@ -65,7 +64,6 @@ def test_the_first_byte_without_a_start_token_follows_the_histogram() -> None:
     generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), count)
     generator.place_many(range(count), [ImageSpec(1, index) for index in range(count)])
     first = generator.fetch(range(count)).wait().images[:, 0]
-    generator.close()
     found = np.bincount(first, minlength=256).reshape(16, 16).sum(axis=1)
     expected = np.reshape(small_models.HISTOGRAM, (16, 16)).sum(axis=1) * count
     assert ((found - expected) ** 2 / expected).sum() < 15 + 4 * 30**0.5

@@ -34,9 +34,7 @@ def rows(directory: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_curve_shows_a_falling_loss_and_at_checkpoints_that_of_the_averaged_model(
-    finished: tuple[Path, Transformer],
-) -> None:
+def test_the_curve_shows_a_falling_loss_and_at_checkpoints_the_average_s(finished: tuple[Path, Transformer]) -> None:
     directory, model = finished
     found = rows(directory)
     assert ROW_UPDATES == 20

@@ -1,7 +1,7 @@
 """Runs the engine loop in this process, without the engine's own process."""
 
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.messages import Cancel, Event, GenerateRequest, Scheduled, ScoreRequest
+from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest, Scheduled, ScoreRequest
 
 
 def run_until_idle(engine: Engine, *commands: GenerateRequest | ScoreRequest | Cancel) -> list[Event]:
@@ -12,3 +12,14 @@ def run_until_idle(engine: Engine, *commands: GenerateRequest | ScoreRequest | C
     while not engine.idle:
         events += [event for event in engine.tick() if not isinstance(event, Scheduled)]
     return events
+
+
+def ended(events: list[Event], kind: type[Event]) -> list[int]:
+    """The requests of the events of a kind."""
+    return [event.request for event in events if isinstance(event, kind)]
+
+
+def images_of(events: list[Event], request: int = 0) -> bytes:
+    """The bytes of a request's finished images, by their index."""
+    found = {event.index: event.image for event in events if isinstance(event, Finished) and event.request == request}
+    return b"".join(found[index] for index in sorted(found))

@@ -154,10 +154,9 @@ class Mix:
                 self.kinds["cancelled or failed"] += 1
             else:
                 self.kinds[kind_of(request)] += 1
-                faults += [
-                    f"{kind_of(request)} {request.id}: {fault}; {request!r:.300}"
-                    for fault in self._differences(request, answers[request.id])
-                ]
+                named = f"{kind_of(request)} {request.id}"
+                for fault in self._differences(request, answers[request.id]):
+                    faults.append(f"{named}: {fault}; {request!r:.300}")
         self.reference.generator.close()
         return faults
 
@@ -194,10 +193,9 @@ class Mix:
                         over.add(event.request)
                     else:
                         answers[event.request].add(event)  # type: ignore[union-attr]
-                taken = [slot for one in engine.scheduler.assigned.values() for slot in one.slots]
-                if sorted([*engine.scheduler.free, *engine.scheduler.spare, *taken]) != [
-                    *range(self.slots + self.spare)
-                ]:
+                scheduler = engine.scheduler
+                taken = [slot for one in scheduler.assigned.values() for slot in one.slots]
+                if sorted([*scheduler.free, *scheduler.spare, *taken]) != [*range(self.slots + self.spare)]:
                     faults.append("a slot is lost, or has two images")
                 if engine.idle and not pending:
                     break
@@ -241,10 +239,8 @@ class Mix:
 
     def _request(self, number: int) -> Request:
         rng, config = self.rng, self.config
-        client, kind = (
-            rng.choice(["a", "b", "c", ""]),
-            rng.choices(["paint", "complete", "code", "score"], [4, 5, 2, 3])[0],
-        )
+        client = rng.choice(["a", "b", "c", ""])
+        (kind,) = rng.choices(["paint", "complete", "code", "score"], [4, 5, 2, 3])
         if kind == "score":
             return self._score(number, client)
         if kind == "code":
@@ -288,9 +284,8 @@ class Mix:
         rng, labels = self.rng, 1 + len(self.config.classes)
         if rng.random() < 0.4:
             length, count = rng.choice([1, 2, 5]), rng.randrange(1, 5)
-            codes = Codes(
-                tuple(rng.randbytes(rng.randrange(40)) for _ in range(0, count, length)), length, rng.random() < 0.5
-            )
+            noise = tuple(rng.randbytes(rng.randrange(40)) for _ in range(0, count, length))
+            codes = Codes(noise, length, rng.random() < 0.5)
             return GenerateRequest(number, count, 0, codes=codes, client=client)
         images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 6)))
         classes = tuple(rng.randrange(labels) for _ in images)

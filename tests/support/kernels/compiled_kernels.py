@@ -63,7 +63,7 @@ class Compiled:
         return ", ".join([line, *self.faults]) + f"  [{self.constants}]"
 
 
-class _Driver:
+class Driver:
     """The part of a driver that the compiler needs."""
 
     def __init__(self, capability: int) -> None:
@@ -100,7 +100,7 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
             found.append(_compiled[kernel.hash])
         launched.append(_compiled[kernel.hash])
 
-    driver.set_active(_Driver(capability))
+    driver.set_active(Driver(capability))
     JITFunction.run, knobs.compilation.always_compile = only_compile, True
     compiler.subprocess = SimpleNamespace(**{**vars(subprocess), "run": run})
     try:

@@ -1,8 +1,10 @@
 """This machine's C++ compiler, and the one for aarch64 with the emulator that runs what it makes (Debian:
 g++-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -24,6 +26,14 @@ def compile_program(compiler: str, source: str, folder: Path, *arguments: str | 
     command = [compiler, *flags, str(PROGRAMS / source), *map(str, arguments), "-o", str(program)]
     subprocess.run(command, check=True)
     return program
+
+
+def compile_library(folder: Path, **environment: str) -> Path:
+    """Compile the library into `folder` as setup.py does, with these variables of the environment; returns its path."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder, "--build-temp", folder / "objects"]
+    subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=True, capture_output=True)
+    (library,) = folder.rglob("_step.abi*.so")
+    return library
 
 
 def run_program(program: Path, *arguments: str | Path, emulated: bool = False) -> str:

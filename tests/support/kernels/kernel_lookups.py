@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from triton import knobs
-from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
@@ -21,23 +20,10 @@ from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.precision import DEFERRED
+from tests.support.kernels.compiled_kernels import Driver  # before any kernel
 
 found, missing = [], []
 look_up_or_run = JITFunction.run
-
-
-class NoDriver:
-    def __init__(self, capability: int) -> None:
-        self.target = GPUTarget("cuda", capability, 32)  # as Triton's own driver describes a GPU
-
-    def get_current_target(self) -> GPUTarget:
-        return self.target
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int = 0) -> int:
-        return 0
 
 
 def look_up(self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
@@ -49,7 +35,7 @@ def listener(*, src: Any, cache_hit: bool, **_: Any) -> None:
 
 
 def main(capability: int, name: str) -> None:
-    driver.set_active(NoDriver(capability))
+    driver.set_active(Driver(capability))
     JITFunction.run = look_up
     knobs.compilation.listener = listener
     model = load_model(zoo.find(name))

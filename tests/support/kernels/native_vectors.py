@@ -47,22 +47,8 @@ class Case:
     def shape(self) -> cpu_kernels.Shape:
         """4 x 3 pixels, one layer, two heads, C = 5, M = 7, post-norm with RELU, unless changed."""
         sizes = {"height": 4, "width": 3, "channels": 1, "layers": 1, "heads": 2, "key_width": 5, "value_width": 7}
-        fields = {
-            **sizes,
-            "feed_forward": 19,
-            "components": 3,
-            "axial": 1,
-            "exp_scale": 1,
-            "step_bytes": 1,
-            **self.fields,
-        }
-        return cpu_kernels.Shape(**fields)
-
-    def width(self) -> int:
-        """P, the number of parameters of a step."""
-        shape = self.shape()
-        k, c = shape.components, shape.step_bytes
-        return 256 if shape.predicts == CATEGORICAL else k * (1 + 2 * c + c * (c - 1) // 2)
+        sizes |= {"feed_forward": 19, "components": 3, "axial": 1, "exp_scale": 1, "step_bytes": 1}
+        return cpu_kernels.Shape(**(sizes | self.fields))
 
 
 CASES = {
@@ -102,7 +88,7 @@ def sizes(case: Case) -> list[Size]:
     layer = [size for matrix in layer for size in _linear(*matrix)] + [(width,)] * 4 + _conv_weight(shape)
     before, skip = _window(shape) if shape.reads else (_embedding(shape), [])
     classes = [(shape.classes + 1, width)] if shape.classes else []
-    return [*before, *layer * shape.layers, (width,), (width,), *_linear(case.width(), width), *skip, *classes]
+    return [*before, *layer * shape.layers, (width,), (width,), *_linear(shape.parameters, width), *skip, *classes]
 
 
 def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
@@ -187,20 +173,26 @@ def network(case: Case, isa: str, threads: int = 1) -> cpu_kernels.Network:
     return cpu_kernels.Network(case.shape(), tensors(case), case.weights, threads, isa)
 
 
+def read(
+    case: Case, network: cpu_kernels.Network, images: torch.Tensor | None = None, stop: int | None = None
+) -> tuple[Arrays, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Read images [B, N], by default the case's, up to byte `stop`: states, bits [B, n], parameters and intervals."""
+    shape, given = case.shape(), slots(case)
+    n = (stop or shape.bytes) - shape.first
+    given |= {} if images is None else {"images": images}
+    states = {name: given[name] for name in (*STATE, "label", "images")}
+    bits, intervals = torch.zeros(case.images, n).double(), torch.zeros(case.images, n, 2, dtype=torch.int32)
+    parameters = torch.zeros(case.images, n // shape.step_bytes, shape.parameters)
+    network.read(states, shape.first, shape.first + n, bits, parameters, intervals)
+    return states, bits, parameters, intervals
+
+
 def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
     """Read all images of the case, then paint them: each of OUTPUTS."""
-    native = network(case, isa)
-    read, painted = slots(case), slots(case)
-    shape, length = case.shape(), painted["images"].shape[1]
-    bits = torch.zeros(case.images, length - shape.first).double()
-    parameters = torch.zeros(case.images, bits.shape[1] // shape.step_bytes, case.width())
-    states = {name: read[name] for name in (*STATE, "images", "label")}
-    intervals = torch.zeros(*bits.shape, 2, dtype=torch.int32)
-    native.read(states, shape.first, length, bits, parameters, intervals)
-    native.advance(painted, length)
-    native.close()
-    found = [bits, parameters, intervals, read["s"], read["z"]]
-    found += [painted[name] for name in ("images", "bits", "s", "z")]
+    native, painted = network(case, isa), slots(case)
+    states, *found = read(case, native)
+    native.advance(painted, case.shape().bytes)
+    found += [states["s"], states["z"], *(painted[name] for name in ("images", "bits", "s", "z"))]
     return dict(zip(OUTPUTS, (tensor.numpy() for tensor in found), strict=True))
 
 
@@ -216,7 +208,7 @@ def record(case: Case, path: Path) -> None:
     with path.open("wb") as file:
         file.write(bytes(case.shape()))
         made = tensors(case)
-        file.write(struct.pack("<4q", len(made), weight_type, case.images, case.width()))
+        file.write(struct.pack("<4q", len(made), weight_type, case.images, case.shape().parameters))
         for tensor in made:
             file.write(struct.pack("<q", tensor.numel()) + tensor.numpy().tobytes())
         for tensor in inputs(case).values():

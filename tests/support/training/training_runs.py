@@ -36,8 +36,6 @@ RECIPE: dict[str, Any] = {
 LABELS = np.arange(40) % 3 + 1  # of the images, where a run learns classes
 CLASSES = (("1", "one"), ("2", "two"), ("3", "three"))
 IMAGES = np.tile(np.random.default_rng(0).choice([0, 100, 255], (40, 5)).astype(np.uint8), (1, 4))
-
-
 FORK = multiprocessing.get_context("fork")
 
 

@@ -1,18 +1,22 @@
-"""The CUDA backend: the parameters of Transformer.step, and slots without an image, which stay as they are."""
+"""The CUDA backend: the parameters of Transformer.step, the images and costs of torch's step, with classes and
+guidance; and slots without an image, which stay as they are. Reads with labels: test_read.py."""
 
 import numpy as np
 import pytest
 import torch
 
-from tests.support.kernels.gpu import DEVICE, ON_GPU  # isort: skip
+from tests.support.kernels.gpu import DEVICE, ON_GPU, there  # isort: skip
 
+from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
+from scanline.model.state import NUMBERS, State
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.engine.slot_arrays import clear
+from tests.support.engine.slot_arrays import with_base
 from tests.support.sweeps import and_slow
 
 TINY = small_models.config(height=1, width=4, layers=1)
@@ -23,18 +27,11 @@ def small(sizes: tuple[int, ...]) -> CudaOptions:
     return CudaOptions(sizes=sizes, steps=2, few=1, prefill_graphs=((2, 3),))
 
 
-def with_base(model: Transformer, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
-    """The parameters as the network returns them: with the base added to every component's means."""
-    k, c = model.config.components, model.config.channels
-    moved = parameters.clone()
-    if model.config.predicts == "pixel_logistics":
-        moved[:, k : k + k * c] += base.repeat(1, k)
-    return moved
-
-
 def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
     """Starts an image in a slot: the higher its index, the higher its temperature; every third has known bytes."""
-    clear(slots.state, slot, first)
+    for name in NUMBERS:
+        getattr(slots.state, name)[:, slot] = 0
+    slots.state.position[slot] = first
     slots.seed[slot], slots.index[slot], slots.temperature[slot] = 2**40 + 1, index, 0.5 + index / 40
     slots.bits[slot], slots.images[slot] = 0, index
     if index % 3 == 0:
@@ -62,15 +59,11 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         expected = model.step(slots.images[chosen], state, slots.label[chosen])
         advance(backend, slots, 1)
         found = backend.buffers.part(0, len(chosen))
-        assert_close("parameters", expected, with_base(model, found.parameters, found.base))
-    complete = slots.state.complete(config.step_bytes)
-    assert_close("s", state.s, complete.s[:, chosen])
-    assert_close("z", state.z, complete.z[:, chosen])
-    shown = slots.snapshot(2, 0, 1, config.step_bytes).wait()
-    assert all(
-        (left == right.cpu().numpy()).all()
-        for left, right in zip(shown, (complete.s[0, 2, 1], complete.z[0, 2, 1]), strict=True)
-    )
+        assert_close("parameters", expected, with_base(model.distribution, found.parameters, found.base))
+    complete, shown = slots.state.complete(config.step_bytes), slots.snapshot(2, 0, 1, config.step_bytes).wait()
+    for name, of_image in zip(("s", "z"), shown, strict=True):
+        assert_close(name, getattr(state, name), getattr(complete, name)[:, chosen])
+        assert (of_image == getattr(complete, name)[0, 2, 1].cpu().numpy()).all()
     assert slots.state.position[chosen].tolist() == state.position.tolist()
 
 
@@ -82,22 +75,17 @@ def test_finished_images_and_free_slots_are_not_changed() -> None:
     slots.state.position[0] = TINY.bytes - 1
     slots.state.s[:, 2], slots.state.z[:, 2] = float("nan"), float("nan")
     advance(backend, slots, 1)
-    ended = [tensor.clone() for tensor in (slots.images, slots.bits)]
-    state = [tensor.clone() for tensor in (slots.state.s, slots.state.z)]
+    arrays = (slots.images[None], slots.bits[None], slots.state.s, slots.state.z)
+    before = [array[:, [0, 2]].clone() for array in arrays]
     advance(backend, slots, TINY.bytes)
-    done = [0, 2]
-    for before, after in zip(ended, (slots.images, slots.bits), strict=True):
-        assert torch.equal(before[done], after[done])
-    for before, after in zip(state, (slots.state.s, slots.state.z), strict=True):
-        assert torch.equal(before[:, done].nan_to_num(), after[:, done].nan_to_num())
+    for ended, array in zip(before, arrays, strict=True):
+        assert torch.equal(ended.nan_to_num(), array[:, [0, 2]].nan_to_num())
     assert slots.state.position.tolist() == [TINY.bytes] * 3
     assert slots.bits[1].isfinite()
 
 
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 8])])
-def test_warming_up_prepares_the_smallest_and_the_largest_size_that_the_slots_fill_and_changes_no_image(
-    slots: int, sizes: list[int]
-) -> None:
+def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(slots: int, sizes: list[int]) -> None:
     model = small_models.model(TINY).to(DEVICE)
     backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE, deferred=3)
     for slot in range(slots):
@@ -123,3 +111,91 @@ def test_a_graph_is_recorded_once_for_each_size() -> None:
     assert sorted(recorded) == [(1, 1, False), (1, 2, False), (8, 1, False)]
     advance(backend, slots, 3)
     assert backend.graphs == recorded
+
+
+SMALL = {"height": 1, "width": 2, "layers": 1}  # the interpreter takes its time
+LABELS = [2, 0, 1]  # one for each image
+OPTIONS = CudaOptions(sizes=(4,), steps=1)
+# each way to read a step's bytes and each distribution
+KINDS = and_slow(["plain", "pixels"], "strokes", "categorical", "authors", "grey pixels")
+
+
+def model_of(variant: str, classes: tuple[tuple[str, ...], ...] = small_models.CLASSES["classes"]) -> Transformer:
+    options = {**small_models.VARIANTS[variant], **SMALL, "classes": classes}
+    if "window_columns" in options:
+        options |= {"window_rows": 1, "window_columns": 2}
+    return small_models.model(small_models.config(**options)).to(DEVICE)
+
+
+def painted(model: Transformer, labels: list[int], backend: Backend | None = None) -> SlotPool:
+    """A pool whose first slots have the same images whatever their labels: all known, each second byte, none."""
+    backend = backend or CudaBackend(model, options=OPTIONS)
+    pool = SlotPool.empty(model.config, max(3, backend.rows), DEVICE)
+    images = torch.from_numpy(small_models.images(model.config, 3))
+    pool.images[:3], pool.label[:3] = there(images, torch.tensor(labels))
+    for slot, every in enumerate((1, 2, model.config.bytes + 1)):
+        pool.known[slot, every - 1 :: every] = True
+    pool.seed[:3], pool.index[:3] = 2**40 + 1, torch.arange(3)
+    pool.state.position[:3] = model.config.first
+    backend.advance(pool, np.arange(3), model.config.steps).wait()
+    return pool
+
+
+def contents(pool: SlotPool) -> list[torch.Tensor]:
+    return [pool.images, pool.bits, pool.known_bits, pool.state.s, pool.state.z]
+
+
+@pytest.mark.parametrize("variant", KINDS)
+def test_images_and_costs_are_those_of_torch_with_the_same_labels(variant: str) -> None:
+    model = model_of(variant)
+    found, expected = painted(model, LABELS), painted(model, LABELS, EagerBackend(model))
+    same = (expected.images[:3] == found.images[:3]).all(dim=1)  # but where a byte is rounded from near a half
+    assert same[0]
+    assert same.sum() >= 2
+    for name in ("bits", "known_bits"):
+        assert_close(name, getattr(expected, name)[:3][same], getattr(found, name)[:3][same])
+    assert found.known_bits[0] == found.bits[0] > 0
+    assert 0 < found.known_bits[1] < found.bits[1]
+    assert found.known_bits[2] == 0
+
+
+@pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
+def test_without_a_class_all_bits_are_those_of_a_model_without_classes(variant: str) -> None:
+    with_classes, without = model_of(variant), model_of(variant, ())
+    with_classes.load_state_dict(without.state_dict(), strict=False)
+    with_classes.classes[0] = 0
+    expected = contents(painted(without, [0, 0, 0]))
+    for model, labels in ((with_classes, [0, 0, 0]), (without, [0, 1, 2])):
+        assert all(torch.equal(*pair) for pair in zip(expected, contents(painted(model, labels)), strict=True))
+
+
+GUIDED = {  # image 0 guided in slots 7 and 1, image 1 alone in 4, image 2 guided in 0 and 2
+    "slots": [7, 1, 4, 0, 2],
+    "index": [0, 0, 1, 2, 2],
+    "label": [2, 0, 1, 1, 0],
+    "partner": [-6, 6, 0, 2, -2],
+}
+
+
+def guided(model: Transformer, backend: Backend, slots: int) -> SlotPool:
+    pool = SlotPool.empty(model.config, slots, DEVICE, deferred=backend.deferred)
+    arrivals = Arrivals.empty(5, model.config.bytes, pinned=not pool.on_host)
+    for name, values in GUIDED.items():
+        getattr(arrivals, name).copy_(torch.tensor(values))
+    for name, value in {"seed": 5, "position": model.config.first, "temperature": 1.0, "guidance": 2.5}.items():
+        getattr(arrivals, name).fill_(value)
+    backend.place(pool, arrivals)
+    backend.advance(pool, np.sort(GUIDED["slots"]), model.config.steps).wait()
+    return pool
+
+
+@pytest.mark.parametrize("variant", ["categorical", "strokes", "pixels"])
+def test_guided_images_and_costs_are_those_of_torch(variant: str) -> None:
+    model = model_of(variant)
+    eager = EagerBackend(model)
+    expected = guided(model, eager, eager.rows)
+    found = guided(model, CudaBackend(model, options=CudaOptions(sizes=(6,), steps=1)), 8)
+    assert torch.equal(expected.images[:8], found.images)
+    assert_close("bits", expected.bits[:8], found.bits)
+    assert torch.equal(found.images[7], found.images[1])
+    assert found.bits[7] != found.bits[1]

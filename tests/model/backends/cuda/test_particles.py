@@ -1,7 +1,7 @@
 """Particles on the CUDA backend: whole slots are copied among other slots, in the memory that graphs were recorded for,
-and in the order of the calls."""
+and in the order of the calls. Nothing waits for the device but by sleeping, which costs no core."""
 
-from dataclasses import replace
+import copy
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.kernels.gpu import DEVICE, ON_GPU, there  # isort: skip
 
+import time
+from pathlib import Path
+from typing import ClassVar
+
+from scanline.model import backends
 from scanline.model.backends import particles
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.particles import Groups
+from scanline.model.backends.pending import DeviceClock
 from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
@@ -51,21 +57,17 @@ def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
 def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype) -> None:
     pool, backend = filled(state_dtype), backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype)
     pool.known_bits.copy_(torch.linspace(0, 30, SLOTS))  # some survive, some are copied, in both groups
-    by_torch = replace(pool, state=replace(pool.state))
-    for holder in (by_torch.state, by_torch):
-        for name, array in vars(holder).items():
-            if isinstance(array, torch.Tensor):
-                setattr(holder, name, array.clone())
+    by_torch = copy.deepcopy(pool)
     addresses = {name: array.data_ptr() for name, array in contents(pool).items()}
-    backend.resample(pool, GROUPS)
+    for decide, decide_by_torch in (
+        (backend.resample, lambda *of: particles.resample(*of, particles.copy_slots)),
+        (backend.choose, particles.choose),
+    ):
+        decide(pool, GROUPS)
+        decide_by_torch(by_torch, GROUPS)
+        for name, array in contents(pool).items():
+            assert torch.equal(contents(by_torch)[name], array), name
     assert addresses == {name: array.data_ptr() for name, array in contents(pool).items()}
-    particles.resample(by_torch, GROUPS, particles.copy_slots)
-    for name, array in contents(pool).items():
-        assert torch.equal(contents(by_torch)[name], array), name
-    backend.choose(pool, GROUPS)
-    particles.choose(by_torch, GROUPS)
-    for name, array in contents(pool).items():
-        assert torch.equal(contents(by_torch)[name], array), name
 
 
 class Watch(TorchDispatchMode):
@@ -111,3 +113,38 @@ def test_nothing_waits_for_the_gpu() -> None:
         backend.choose(pool, GROUPS)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+class Event:
+    """An event of CUDA, as far as pending results use it, on a machine without a GPU."""
+
+    waits: ClassVar[list[bool]] = []  # of each wait, whether it sleeps
+
+    def __init__(self, *, enable_timing: bool = False, blocking: bool = False) -> None:
+        self.blocking = blocking
+
+    def record(self) -> None:
+        """Nothing is queued."""
+
+    def synchronize(self) -> None:
+        self.waits.append(self.blocking)
+
+    def elapsed_time(self, other: "Event") -> float:
+        return 2000.0
+
+
+def test_every_event_that_is_waited_for_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    assert DeviceClock(torch.device("cuda")).stop().wait() == 2.0
+    assert Event.waits == [True]
+    folder = Path(str(backends.__file__)).parent
+    assert [path.name for path in folder.glob("*.py") if "cuda.Event(" in path.read_text()] == ["pending.py"]
+
+
+@pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
+def test_a_wait_for_a_gpu_takes_no_core() -> None:
+    clock = DeviceClock(torch.device("cuda"))
+    torch.cuda._sleep(2_000_000_000)  # cycles: about a second
+    began = time.process_time()
+    seconds = clock.stop().wait()
+    assert time.process_time() - began < 0.1 * seconds

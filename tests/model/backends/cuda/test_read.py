@@ -121,10 +121,8 @@ def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(st
 
 def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
     model = model_of("plain", 9)
-    often, seldom = (
-        stepped(CudaBackend(model, options=replace(OPTIONS, deferred=deferred)), images_of(model))
-        for deferred in (0, 3)
-    )
+    backends = [CudaBackend(model, options=replace(OPTIONS, deferred=deferred)) for deferred in (0, 3)]
+    often, seldom = (stepped(backend, images_of(model)) for backend in backends)
     for expected, found in zip(chain(*often), chain(*seldom), strict=True):
         assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
 
@@ -132,21 +130,18 @@ def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
 def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     model, stops, tolerances = model_of("strokes"), np.array([4, 4, 3]), np.array([30, 0, 255])
     backend, images = CudaBackend(model, options=OPTIONS), images_of(model)
-    state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
-    found = backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
-    reference = EagerBackend(model_of("strokes").cpu())
-    expected = reference.prefill(
-        PrefillBatch.of(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances)
-    )
-    assert_close("bits", expected, found.cpu())
+    exact = torch.zeros_like(intervals)
+
+    def prefill(tolerances: np.ndarray | None, intervals: torch.Tensor) -> torch.Tensor:
+        state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
+        return backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
+
+    found = prefill(tolerances, intervals)
+    batch = PrefillBatch.of(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances)
+    assert_close("bits", EagerBackend(model_of("strokes").cpu()).prefill(batch), found.cpu())
     assert not found[2].any()  # all values together cost nothing
-    # The intervals of bytes to be coded do not depend on tolerances.
-    exact, state = (
-        torch.zeros_like(intervals),
-        State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred),
-    )
-    backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), intervals=exact))
+    prefill(None, exact)  # intervals of bytes to be coded do not depend on tolerances
     assert torch.equal(intervals, exact)
     assert all((own[:stop, 1] >= 1).all() for own, stop in zip(intervals, stops.tolist(), strict=True))
 

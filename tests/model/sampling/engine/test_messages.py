@@ -14,11 +14,12 @@ def completion(*masks: str, images: int | None = None, particles: int = 16) -> G
 
 
 @pytest.mark.parametrize(
-    ("mask", "particles"),
-    [("000000", 1), ("111111", 1), ("111000", 1), ("111001", 16), ("000001", 16), ("010101", 16), ("101000", 16)],
+    ("mask", "prefix", "particles"),
+    [("000000", 0, 1), ("111111", 6, 1), ("111000", 3, 1), ("111001", 3, 16), ("010101", 0, 16), ("101000", 1, 16)],
 )
-def test_an_image_has_particles_where_a_known_byte_follows_a_hidden_one(mask: str, particles: int) -> None:
-    assert completion(mask).particles_of(0) == particles
+def test_the_prefix_ends_and_particles_begin_where_a_hidden_byte_stands(mask: str, prefix: int, particles: int) -> None:
+    """The known bytes before the first hidden one; particles where a known byte follows it."""
+    assert (completion(mask).image(0).prefix, completion(mask).particles_of(0)) == (prefix, particles)
     assert completion(mask, particles=1).particles_of(0) == 1
 
 
@@ -38,10 +39,9 @@ def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
     assert [spec.particle for spec in specs] == [0, 1, 2]
     for spec in specs:
         assert (spec.seed, spec.index, spec.label, spec.particles, spec.prefix) == (5, 1, 2, 3, 1)
-        assert spec.known is not None
         np.testing.assert_array_equal(spec.known, [10] * 4)
     last = request.image(3)
-    assert (last.particles, last.label, last.known is not None and last.known.tolist()) == (1, 2, [11] * 4)
+    assert (last.particles, last.label, last.known.tolist()) == (1, 2, [11] * 4)
     assert request.shard((3,)).image(3).prefix == last.prefix == 2
 
 

@@ -1,74 +1,58 @@
-"""The loop of the engine over real generators: turns, frames of streams, and steps of a pixel.
+"""The loop of the engine over real generators: turns, frames of streams, and steps of a pixel. A device that works on
+its own gets the next steps before the last ones have ended, and is timed by itself.
 
 That every answer is the one that its request gets alone: test_mixed_requests.py.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from scanline.model.backends.pending import Pending
+from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest, ImageSpec, Pixels, StateSnapshot
-from scanline.model.tasks.offline import paint
+from scanline.model.sampling.messages import GenerateRequest, ImageSpec, Pixels, Scored, ScoreRequest, StateSnapshot
+from scanline.model.sampling.prefill_state import PrefillState
 from tests.support import small_models
-from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import images_of, run_until_idle
+from tests.support.engine.queued_generator import QueuedGenerator
+from tests.support.tiny import GREY
 
-KNOWN = np.random.default_rng(0).integers(0, 256, (2, 35), np.uint8)
-
-
-def images(events: list[Event], request: int) -> np.ndarray:
-    """[n, N] uint8, by index."""
-    found = {event.index: event.image for event in events if isinstance(event, Finished) and event.request == request}
-    return np.stack([np.frombuffer(found[index], np.uint8) for index in range(len(found))])
+TICKS, STREAMS = "scanline.model.sampling.stats.tick_length", "scanline.model.sampling.streams"
 
 
-def test_images_of_which_a_step_takes_longer_than_a_tick_take_turns(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.TICK_SECONDS", 1e-12)
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MIN_IMAGES", 2)
+def test_images_take_turns_where_a_step_is_longer_than_a_tick(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{TICKS}.TICK_SECONDS", 1e-12)
+    monkeypatch.setattr(f"{TICKS}.MIN_IMAGES", 2)
     engine.time_shares.overdraft = 1e9
-    mask = np.arange(35) > 20
     engine.accept(GenerateRequest(0, 2, seed=11, client="many"))
-    completion = GenerateRequest(1, 1, 5, known=(KNOWN[0].tobytes(),), masks=(mask.tobytes(),), particles=3)
-    engine.accept(replace(completion, client="one"))
-    events, stepped = engine.tick(), []  # the first tick, before which no step was measured, is of all
+    completed = {"known": (bytes(35),), "masks": ((np.arange(35) > 20).tobytes(),), "particles": 3}
+    engine.accept(GenerateRequest(1, 1, 5, **completed, client="one"))
+    engine.tick()  # the first tick, before which no step was measured, is of all
+    stepped = []
     for _ in range(4):
         before = engine.scheduler.positions.copy()
-        events += engine.tick()
+        engine.tick()
         stepped.append(np.flatnonzero(engine.scheduler.positions > before).tolist())
     (first,), one, (second,) = (image.slots for image in engine.scheduler.assigned.values())
     assert stepped == 2 * [sorted([first, *one]), sorted([second, *one])]
-    events += run_until_idle(engine)
-    np.testing.assert_array_equal(images(events, 0), paint(grey, 2, seed=11).images)
-    np.testing.assert_array_equal(
-        images(events, 1), paint(grey, 1, seed=5, known=KNOWN[0], mask=mask, particles=3).images
-    )
 
 
 def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 1e9)
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
+    monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e9)
+    monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
-    streamed: dict[int, list[bytes]] = {index: [] for index in range(8)}
-    for event in events:
-        if isinstance(event, Pixels):
-            for index, _, data in event.painted:
-                streamed[index].append(data)
-    assert [len(pieces) for pieces in streamed.values()] == [2] * 8
-    assert [b"".join(streamed[index]) for index in range(8)] == [image.tobytes() for image in images(events, 0)]
+    frames = [frame for event in events if isinstance(event, Pixels) for frame in event.painted]
+    streamed = [[data for index, _, data in frames if index == image] for image in range(8)]
+    assert [len(pieces) for pieces in streamed] == [2] * 8
+    assert b"".join(piece for pieces in streamed for piece in pieces) == images_of(events)
 
 
-def test_a_request_of_many_images_gets_frames_less_often_and_does_not_slow_others(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 1e-9)
-    monkeypatch.setattr("scanline.model.sampling.streams.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
+def test_a_request_of_many_images_gets_fewer_frames_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e-9)
+    monkeypatch.setattr(f"{STREAMS}.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
+    monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     many, late = GenerateRequest(0, 3, seed=3, stream=True), GenerateRequest(1, 1, seed=3, stream=True)
     engine.accept(many)
     events = engine.tick()
@@ -84,7 +68,7 @@ def test_a_request_of_many_images_gets_frames_less_often_and_does_not_slow_other
 
 MODEL: Transformer = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
 LENGTH = MODEL.config.bytes
-KNOWN_PIXELS = small_models.images(MODEL.config, 2)
+KNOWN_PIXELS = small_models.images(MODEL.config, 1)[0]
 PLACE = np.arange(LENGTH)
 PIXEL_MASKS = {  # known bytes -> how many of them are prefilled: whole pixels at the start
     "two rows": (PLACE < 30, 30),
@@ -97,16 +81,14 @@ PIXEL_MASKS = {  # known bytes -> how many of them are prefilled: whole pixels a
 
 
 @pytest.fixture
-def pixel_engine() -> Iterator[Engine]:
+def pixel_engine() -> Engine:
     """Five slots, so that some images wait for one."""
-    generator = Generator(MODEL, 5, threads=1)
-    yield Engine(generator)
-    generator.close()
+    return Engine(Generator(MODEL, 5, threads=1))
 
 
 def test_streams_get_whole_pixels(pixel_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 3)
-    monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
+    monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 3)
+    monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 0.0)
     events = run_until_idle(pixel_engine, GenerateRequest(0, 8, seed=3, stream=True))
     frames = [frame for event in events if isinstance(event, Pixels) for frame in event.painted]
     assert len(frames) > 8
@@ -116,17 +98,16 @@ def test_streams_get_whole_pixels(pixel_engine: Engine, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("mask", PIXEL_MASKS)
 def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(pixel_engine: Engine, mask: str) -> None:
     where, prefilled = PIXEL_MASKS[mask]
-    request = GenerateRequest(0, 6, 5, known=(KNOWN_PIXELS[0].tobytes(),), masks=(where.tobytes(),))
-    for event in run_until_idle(pixel_engine, request):
-        assert isinstance(event, Finished)
-        np.testing.assert_array_equal(np.frombuffer(event.image, np.uint8)[where], KNOWN_PIXELS[0][where])
+    request = GenerateRequest(0, 6, 5, known=(KNOWN_PIXELS.tobytes(),), masks=(where.tobytes(),))
+    images = np.frombuffer(images_of(run_until_idle(pixel_engine, request)), np.uint8).reshape(6, LENGTH)
+    assert (images[:, where] == KNOWN_PIXELS[where]).all()
     stats = pixel_engine.stats()
     assert stats.known_bytes == 6 * prefilled
     assert stats.painted_bytes == 6 * (LENGTH - prefilled)
 
 
 def test_snapshots_are_the_state_after_whole_pixels(pixel_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
+    monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(pixel_engine, GenerateRequest(0, 3, seed=2, snapshot=(1, 0)))
     found = [event for event in events if isinstance(event, StateSnapshot)]
     assert len(found) >= 5
@@ -137,4 +118,82 @@ def test_snapshots_are_the_state_after_whole_pixels(pixel_engine: Engine, monkey
         alone.advance((snapshot.position - int(alone.positions()[0])) // 3)
         s, z = alone.state(0, 1, 0).wait()
         assert (s.tobytes(), z.tobytes()) == (snapshot.s, snapshot.z)
-    alone.close()
+
+
+SLOTS = 5
+
+
+@pytest.fixture
+def generator(grey: Transformer) -> QueuedGenerator:
+    return QueuedGenerator(grey, SLOTS, threads=1)
+
+
+def test_steps_start_before_the_last_ones_end(generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    order, start = [], generator.start
+
+    def recorded(slots: np.ndarray, steps: int) -> Pending[float]:
+        number = sum(name == "start" for name, _ in order)
+        order.append(("start", number))
+        seconds = start(slots, steps)
+
+        def ended() -> float:
+            order.append(("end", number))
+            return seconds.wait()
+
+        return Pending(ended)
+
+    monkeypatch.setattr(generator, "start", recorded)
+    monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 8)
+    monkeypatch.setattr(f"{TICKS}.LONG_TICK_SECONDS", 0)
+    run_until_idle(Engine(generator), GenerateRequest(0, 3 * SLOTS, seed=0))
+    starts = [at for at, (name, _) in enumerate(order) if name == "start"]
+    assert len(starts) >= 6
+    for number, at in enumerate(starts[1:]):
+        assert order.index(("end", number)) > at
+
+
+def test_a_step_s_time_is_the_device_s(generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    advance = generator.backend.advance
+
+    def timed(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        advance(pool, slots, steps).wait()
+        return Pending.ended(0.25)
+
+    monkeypatch.setattr(generator.backend, "advance", timed)
+    engine = Engine(generator)
+    run_until_idle(engine, GenerateRequest(0, 2, seed=0))
+    stats = engine.stats()
+    ticks = stats.step_seconds.sum / 0.25
+    assert ticks == pytest.approx(round(ticks))
+    assert ticks >= 2
+    assert engine.tick_length.last[0] >= 0.25 / 35
+
+
+def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
+    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued: list[int] = []
+    run = generator._run
+
+    def recorded(prefill: PrefillState, start: int, stop: int) -> Pending[float]:
+        seconds = run(prefill, start, stop)
+
+        def ended() -> float:
+            result = seconds.wait()
+            queued.append(len(generator.queue))
+            return result
+
+        return Pending(ended)
+
+    images = small_models.images(GREY, 4)
+    expected = generator.score(images)
+    monkeypatch.setattr(generator, "_run", recorded)
+    monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 8)
+    engine = Engine(generator)
+    engine.accept(GenerateRequest(0, 3 * SLOTS, seed=0))
+    engine.tick()
+    request = ScoreRequest(1, tuple(image.tobytes() for image in images))
+    events = run_until_idle(engine, request)
+    found = {event.index: event.bits for event in events if isinstance(event, Scored)}
+    assert found == {index: bits.tobytes() for index, bits in enumerate(expected)}
+    assert queued[0] > 0, "the steps of the tick that started the read"

@@ -1,22 +1,52 @@
-"""The scheduler: the order of clients and requests, the choice of slots, what a cancelled one leaves, and its costs."""
+"""The scheduler: the order of clients and requests, the choice of slots, what a cancelled one leaves, and its costs.
+Images of several slots have all or none, wait for ever behind no others, and shares are counted in slots."""
 
 import time
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Collection
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
-from tests.support.engine.turn_order import FairTurns
+
+
+def scheduler_of(slots: int, sizes: dict[int, int], spare: int = 0) -> Scheduler:
+    """Images of a request need sizes[request] slots, by default one."""
+    return Scheduler(slots, lambda request, index: sizes.get(request, 1), spare)
 
 
 def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
     """Assign slots until slots or images run out."""
-    assignments = []
-    while assignment := scheduler.admit():
-        assignments.append(assignment)
-    return assignments
+    return [*iter(scheduler.admit, None)]
+
+
+def with_many(scheduler: Scheduler, images: int, client: str = "many") -> Scheduler:
+    """The scheduler with slots for as many images of one client, of request 0, as have room."""
+    scheduler.add(0, range(images), client)
+    admitted(scheduler)
+    return scheduler
+
+
+class FairTurns:
+    """Counts how often others had a turn since each one that waits began to wait or had its own last turn."""
+
+    def __init__(self) -> None:
+        self.others: dict[object, Counter[object]] = {}
+
+    def waiting(self, keys: Collection[object]) -> None:
+        """These wait now: whoever does not, and waits again later, begins anew."""
+        self.others = {key: self.others.get(key, Counter()) for key in keys}
+
+    def turn(self, key: object, waiting: Collection[object]) -> None:
+        """`key` had a turn while all of `waiting` waited, itself included."""
+        assert key in waiting
+        self.waiting(waiting)
+        del self.others[key]
+        for waiter, others in self.others.items():
+            others[key] += 1
+            assert others[key] == 1, f"{key} had two turns while {waiter} waited"
 
 
 def test_requests_take_turns_and_the_lowest_free_slot_goes_first() -> None:
@@ -34,15 +64,12 @@ EVENTS = st.sampled_from(["add", "admit", "admit", "admit", "release", "release"
 
 
 @given(slots=st.integers(1, 5), script=st.lists(st.tuples(EVENTS, st.integers(0, 11)), max_size=80))
-def test_in_any_order_of_events_slots_hold_one_image_and_no_one_is_passed_over(
-    slots: int, script: list[tuple[str, int]]
-) -> None:
+def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(slots: int, script: list[tuple[str, int]]) -> None:
     """The number of an event chooses the client and size, the slot or the request."""
     scheduler = Scheduler(slots)
     clients: dict[int, str] = {}
     left: dict[int, list[int]] = {}  # images without a slot of the requests that are not cancelled
-    between_clients: FairTurns[str] = FairTurns()
-    between_requests: dict[str, FairTurns[int]] = {client: FairTurns() for client in "abc"}
+    between_clients, between_requests = FairTurns(), {client: FairTurns() for client in "abc"}
     for request, (event, number) in enumerate(script):
         having_turns = [one for one in left if left[one] and one not in scheduler.on_hold]
         if event == "add":
@@ -70,9 +97,8 @@ def test_in_any_order_of_events_slots_hold_one_image_and_no_one_is_passed_over(
         elif event == "resume" and scheduler.on_hold:
             scheduler.resume(sorted(scheduler.on_hold)[number % len(scheduler.on_hold)])
         assert sorted([*scheduler.free, *scheduler.assigned]) == list(range(slots))
-        assert {one: list(images) for one, images in scheduler.waiting.items()} == {
-            one: images for one, images in left.items() if images
-        }
+        wait = {one: list(images) for one, images in scheduler.waiting.items()}
+        assert wait == {one: images for one, images in left.items() if images}
         having_turns = [one for one in left if left[one] and one not in scheduler.on_hold]
         assert sorted(scheduler.turns) == sorted(having_turns)
         between_clients.waiting({clients[one] for one in having_turns})
@@ -87,9 +113,7 @@ def reclaimed(scheduler: Scheduler, painted: list[int]) -> list[tuple[SlotAssign
 
 
 def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted() -> None:
-    scheduler = Scheduler(6)
-    scheduler.add(0, range(6), "many")
-    admitted(scheduler)
+    scheduler = with_many(Scheduler(6), 6)
     scheduler.add(1, range(9), "one")
     moves = reclaimed(scheduler, [50, 10, 40, 20, 30, 60])
     assert [(victim.slot, assigned.slot) for victim, assigned in moves] == [(1, 1), (3, 3), (4, 4)]
@@ -98,22 +122,15 @@ def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_whe
     assert scheduler.held == {"many": 3, "one": 3}
 
 
-def test_no_slot_is_taken_for_a_client_that_has_its_share() -> None:
-    scheduler = Scheduler(4)
-    scheduler.add(0, range(9), "many")
-    scheduler.add(1, range(9), "one")
-    admitted(scheduler)
-    assert reclaimed(scheduler, [0, 0, 0, 0]) == []
-    scheduler.release(0)
-    assert reclaimed(scheduler, [0, 0, 0, 0]) == [], "a free slot comes first"
-
-
-def test_more_clients_than_slots_take_none_from_each_other() -> None:
-    scheduler = Scheduler(2)
-    for request, client in enumerate("abc"):
-        scheduler.add(request, range(3), client)
-    admitted(scheduler)
-    assert reclaimed(scheduler, [0, 0]) == []
+def test_no_slot_is_taken_for_a_client_that_has_its_share_or_has_none() -> None:
+    for slots, clients in ((4, "ab"), (2, "abc")):
+        scheduler = Scheduler(slots)
+        for request, client in enumerate(clients):
+            scheduler.add(request, range(9), client)
+        admitted(scheduler)
+        assert reclaimed(scheduler, [0, 0, 0, 0]) == []
+        scheduler.release(0)
+        assert reclaimed(scheduler, [0, 0, 0, 0]) == [], "a free slot comes first"
 
 
 @given(
@@ -121,7 +138,7 @@ def test_more_clients_than_slots_take_none_from_each_other() -> None:
     requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 15)), min_size=1, max_size=8),
     painted=st.lists(st.integers(0, 9), min_size=12, max_size=12),
 )
-def test_after_reclaiming_every_client_that_waits_has_its_share(
+def test_reclaiming_gives_each_client_its_share(
     slots: int, requests: list[tuple[str, int]], painted: list[int]
 ) -> None:
     scheduler = Scheduler(slots)
@@ -141,16 +158,8 @@ SLOTS = 16_384  # as many as a GPU's engine takes by itself
 SECONDS = 2.0  # for thousands of slots, on a busy machine; a search through all slots for each would take a minute
 
 
-def full_scheduler() -> Scheduler:
-    scheduler = Scheduler(SLOTS)
-    scheduler.add(0, range(SLOTS), "first")
-    while scheduler.admit():
-        pass
-    return scheduler
-
-
 def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> None:
-    scheduler = full_scheduler()
+    scheduler = with_many(Scheduler(SLOTS), SLOTS, "first")
     scheduler.positions[:] = painted = np.random.default_rng(0).permutation(SLOTS)
     scheduler.add(1, range(SLOTS), "second")
     began = time.process_time()
@@ -165,11 +174,185 @@ def test_thousands_of_requests_are_cancelled_one_by_one() -> None:
     scheduler = Scheduler(SLOTS)
     for request in range(SLOTS):
         scheduler.add(request, range(1), "one")
-    while scheduler.admit():
-        pass
+    admitted(scheduler)
     began = time.process_time()
     freed = [scheduler.cancel(request) for request in range(SLOTS)]
     assert time.process_time() - began < SECONDS
     assert sorted(slot for slots in freed for slot in slots) == list(range(SLOTS))
     assert not scheduler.assigned
     assert not scheduler.is_busy.any()
+
+
+def test_all_particles_of_an_image_have_slots_or_none_the_lowest_free_ones_first() -> None:
+    scheduler = scheduler_of(10, {0: 4})
+    scheduler.add(0, range(3))
+    assert [one.slots for one in admitted(scheduler)] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    scheduler.release(4)
+    assert [one.slots for one in admitted(scheduler)] == [(4, 5, 6, 7)]
+    assert scheduler.free == [8, 9]
+
+
+def test_slots_that_lie_apart_serve_one_image() -> None:
+    scheduler = scheduler_of(6, {6: 3})
+    for request in range(6):
+        scheduler.add(request, range(1))
+    admitted(scheduler)
+    scheduler.add(6, range(1))
+    for slot in (4, 1, 3):
+        assert scheduler.admit() is None
+        scheduler.release(slot)
+    (assignment,) = admitted(scheduler)
+    assert assignment.slots == (1, 3, 4)
+    assert scheduler.is_busy.all()
+    assert np.flatnonzero(scheduler.is_first).tolist() == [0, 1, 2, 5]
+    assert scheduler.cancel(6) == [1, 3, 4]
+    assert sorted(scheduler.free) == [1, 3, 4]
+    assert not scheduler.groups
+
+
+def test_slots_that_become_free_are_kept_for_the_image_whose_turn_it_is() -> None:
+    scheduler = with_many(scheduler_of(4, {1: 4}), 1000)
+    scheduler.add(1, range(1), "large")
+    placed = []
+    for slot in (0, 1, 2, 3, 0):
+        scheduler.release(slot)
+        placed += [one.request for one in admitted(scheduler)]
+    assert placed == [0, 1], "the image whose turn it was first, and no other one"
+
+
+def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_its_client_has_no_slots() -> None:
+    scheduler = scheduler_of(8, {0: 6})
+    scheduler.add(0, range(2), "large")
+    scheduler.add(1, range(40), "small")
+    assert [one.request for one in admitted(scheduler)] == [0, 1, 1]
+    scheduler.release(6)
+    assert [one.request for one in admitted(scheduler)] == [1], "the second large image waits for the first"
+    scheduler.release(0)
+    given = [one.request for one in admitted(scheduler)]
+    order = deque(sorted(scheduler.assigned))
+    while 0 not in given:
+        scheduler.release(order.popleft())
+        new = admitted(scheduler)
+        given += [one.request for one in new]
+        order += [one.slot for one in new]
+        assert len(given) <= 8
+
+
+def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_waits_and_while_it_is_painted() -> None:
+    scheduler = scheduler_of(8, {1: 8}, spare=2)
+    scheduler.add(0, range(9), "small")
+    assert [one.slot for one in admitted(scheduler)] == list(range(8)), "no spare slot for a client alone"
+    scheduler.cancel(0)
+    scheduler.add(0, range(1), "small")
+    admitted(scheduler)
+    scheduler.add(1, range(2), "large")
+    scheduler.add(2, range(9), "small")
+    assert [one.slots for one in admitted(scheduler)] == [(8,), (9,)]
+    scheduler.release(0)
+    assert [one.request for one in admitted(scheduler)] == [1], "it has waited no longer than without the others"
+    scheduler.release(9)
+    assert [one.slots for one in admitted(scheduler)] == [(9,)]
+    assert list(scheduler.reclaim()) == []
+    scheduler.cancel(1)
+    assert [one.slot for one in admitted(scheduler)] == list(range(6))
+    assert not scheduler.spare
+
+
+def test_turns_count_slots() -> None:
+    """Of two clients, one with images of four slots and one with images of one, each has half of all slots given."""
+    scheduler = scheduler_of(4, {0: 4})
+    scheduler.add(0, range(100), "large")
+    scheduler.add(1, range(400), "small")
+    given: Counter[int] = Counter()
+    for _ in range(100):
+        for one in admitted(scheduler):
+            given[one.request] += len(one.slots)
+        for slot in list(scheduler.assigned):
+            scheduler.release(slot)
+    assert abs(given[0] - given[1]) <= 8, given
+
+
+def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_their_slots_is_free() -> None:
+    scheduler = with_many(scheduler_of(12, {0: 4}), 3)
+    scheduler.add(1, range(1), "one")
+    scheduler.positions[:] = np.repeat([20, 10, 30], 4)
+    moves = [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()]
+    assert moves == [((4, 5, 6, 7), (4,))]
+    assert sorted(scheduler.free) == [5, 6, 7]
+    assert scheduler.held == {"many": 8, "one": 1}
+    assert list(scheduler.waiting[0]) == [1]
+    assert admitted(scheduler) == [], "it would have more than its share"
+
+
+def test_several_images_are_taken_back_for_one_of_several_particles() -> None:
+    scheduler = with_many(scheduler_of(8, {1: 4}), 8)
+    scheduler.add(1, range(2), "one")
+    scheduler.positions[:] = range(8)
+    moves = list(scheduler.reclaim())
+    assert [victim.slot for victim, _ in moves] == [0, 1, 2, 3]
+    assert all(assigned is moves[0][1] for _, assigned in moves)
+    assert moves[0][1].slots == (0, 1, 2, 3)
+    assert scheduler.held == {"many": 4, "one": 4}
+
+
+def test_a_client_s_only_image_is_never_taken_back() -> None:
+    scheduler = with_many(scheduler_of(8, {0: 8}), 2)
+    scheduler.add(1, range(9), "small")
+    assert list(scheduler.reclaim()) == []
+
+
+def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_share() -> None:
+    scheduler = with_many(scheduler_of(8, {1: 8}), 100)
+    scheduler.add(1, range(1), "large")
+    scheduler.turns.end_turn(0)
+    scheduler.release(5)
+    assert scheduler.admit() is None
+    scheduler.add(2, range(100), "small")
+    scheduler.positions[:] = range(8)
+    moves = list(scheduler.reclaim())
+    assert scheduler.free == [5]
+    assert {assigned.request for _, assigned in moves} == {2}
+
+
+@given(
+    slots=st.integers(4, 9),
+    spare=st.integers(0, 2),
+    requests=st.lists(
+        st.tuples(st.sampled_from("abcd"), st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=10
+    ),
+    data=st.data(),
+)
+def test_whatever_the_sizes_every_image_is_complete_in_the_end(
+    slots: int, spare: int, requests: list[tuple[str, int, int]], data: st.DataObject
+) -> None:
+    """Images end in the order in which they began; ever new images of one slot arrive of a client that never pauses."""
+    scheduler = scheduler_of(slots, {number: size for number, (_, size, _) in enumerate(requests)}, spare)
+    for number, (client, _, images) in enumerate(requests):
+        scheduler.add(number, range(images), client)
+    left = {number: set(range(images)) for number, (_, _, images) in enumerate(requests)}
+    began: dict[int, int] = {}
+    now = 0
+    while any(left.values()):
+        now += 1
+        assert now < 400, "an image waits for ever"
+        if now % 3 == 0:
+            scheduler.add(1000 + now, range(3), "steady")
+        for one in admitted(scheduler):
+            began[one.slot] = now
+        for slot, then in began.items():
+            scheduler.positions[slot] = now - then
+        for victim, assigned in scheduler.reclaim():
+            began.pop(victim.slot, None)
+            began[assigned.slot] = now
+        began = {slot: then for slot, then in began.items() if slot in scheduler.assigned}
+        for one in admitted(scheduler):
+            began[one.slot] = now
+        taken = [slot for one in scheduler.assigned.values() for slot in one.slots]
+        assert sorted([*scheduler.free, *scheduler.spare, *taken]) == list(range(slots + spare))
+        assert scheduler.held == Counter(one.client for one in scheduler.assigned.values() for _ in one.slots)
+        assert sorted(scheduler.groups) == [slot for slot, one in sorted(scheduler.assigned.items()) if one.others]
+        for slot in [slot for slot, then in began.items() if now - then >= data.draw(st.integers(2, 3))]:
+            one = scheduler.assigned[slot]
+            scheduler.release(slot)
+            del began[slot]
+            left.get(one.request, set()).discard(one.index)

@@ -65,9 +65,7 @@ def test_an_image_is_filled_up_with_its_last_position_and_cut_where_there_is_no_
     assert len(position) == 140
     assert 60 < (weight > 0).sum() < 140
     assert (position[weight == 0] == 191).all()
-    first, of_first = draw(near, 64, 0.25, np.random.default_rng(0))
-    assert np.array_equal(first, position[:64])
-    assert np.array_equal(of_first, weight[:64])
+    np.testing.assert_array_equal(draw(near, 64, 0.25, np.random.default_rng(0)), (position[:64], weight[:64]))
 
 
 def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
@@ -106,9 +104,6 @@ def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> No
     assert np.mean(wanted + 0.2 * (192 - wanted) <= sampler.count) >= COVERED
     batch = torch.from_numpy(images[:8])
     drawn, again, later = sampler.at(batch, 3), sampler.at(batch, 3), sampler.at(batch, 4)
-    assert drawn is not None
-    assert again is not None
-    assert later is not None
     assert drawn.position.shape == drawn.weight.shape == (8, sampler.count)
     assert torch.equal(drawn.position, again.position)
     assert not torch.equal(drawn.position, later.position)

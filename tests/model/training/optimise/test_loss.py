@@ -19,11 +19,11 @@ from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, 
 from tests.support import small_models
 from tests.support.close import assert_close
 
-ROOT = Path(__file__).parents[4]
+ROOT, LOSS = Path(__file__).parents[4], "scanline.model.training.optimise.loss"
 
 
-def small(variant: str) -> tuple[Transformer, torch.Tensor]:
-    config = small_models.config(**small_models.VARIANTS[variant])
+def small(variant: str, **changes: Any) -> tuple[Transformer, torch.Tensor]:
+    config = small_models.config(**small_models.VARIANTS[variant], **changes)
     return small_models.model(config).requires_grad_(True), torch.from_numpy(small_models.images(config, 3))
 
 
@@ -43,9 +43,14 @@ def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None
 
 def with_classes(variant: str) -> tuple[Transformer, torch.Tensor, torch.Tensor]:
     """A model, images, and their labels."""
-    config = small_models.config(**small_models.VARIANTS[variant], classes=(("a",), ("b",)))
-    model = small_models.model(config).requires_grad_(True)
-    return model, torch.from_numpy(small_models.images(config, 3)), torch.tensor([2, 0, 1])
+    return *small(variant, classes=(("a",), ("b",))), torch.tensor([2, 0, 1])
+
+
+def with_gradients(loss: Loss, model: Transformer, *given: Any) -> torch.Tensor:
+    """A loss, and its gradients, in one vector."""
+    value = loss(model, *given)
+    gradients = torch.autograd.grad(value, list(model.parameters()))
+    return torch.cat([value.view(1), *(gradient.flatten() for gradient in gradients)])
 
 
 @pytest.mark.parametrize("variant", ["authors", "strokes"])
@@ -62,11 +67,8 @@ def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
 def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) -> None:
     config = small_models.config(**small_models.VARIANTS["strokes"], classes=(("a",), ("b",), ("c",)))
     model = small_models.model(config).requires_grad_(True)
-    batch, own, other = (
-        torch.from_numpy(small_models.images(config, 12)),
-        torch.tensor(4 * [1, 0, 3]),
-        torch.tensor(4 * [2, 1, 2]),
-    )
+    batch = torch.from_numpy(small_models.images(config, 12))
+    own, other = torch.tensor(4 * [1, 0, 3]), torch.tensor(4 * [2, 1, 2])
     drawn = None
     if sampled:
         drawn = Positions(torch.arange(1, config.steps, 2).expand(12, -1), torch.rand(12, config.steps // 2) + 1)
@@ -84,18 +86,12 @@ def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) ->
 
 
 @pytest.mark.slow  # compiles for half a minute
-def test_compiled_it_has_the_same_value_and_gradients_with_the_labels_of_each_batch(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels(caplog: pytest.LogCaptureFixture) -> None:
     model, batch, labels = with_classes("pixels")
     compiled = CompiledLoss()
     with caplog.at_level(logging.INFO, "scanline.training"):
         for given in (labels, labels.roll(1)):
-            found = []
-            for loss in (loss_of, compiled):
-                value = loss(model, batch, torch.float32, given)
-                gradients = torch.autograd.grad(value, list(model.parameters()))
-                found.append(torch.cat([value.view(1), *(gradient.flatten() for gradient in gradients)]))
+            found = (with_gradients(loss, model, batch, torch.float32, given) for loss in (loss_of, compiled))
             assert_close("loss and gradients", *found, bound=1e-3)
     assert said(caplog) == ["the loss is compiled"]
 
@@ -103,11 +99,8 @@ def test_compiled_it_has_the_same_value_and_gradients_with_the_labels_of_each_ba
 def test_small_features_leave_gradients_right_in_bfloat16() -> None:
     model, batch = small("pixels")
     small_models.with_small_features(model)
-    gradients = []
-    for dtype in (torch.float32, torch.bfloat16):
-        found = torch.autograd.grad(loss_of(model, batch, dtype), list(model.parameters()))
-        gradients.append(torch.cat([gradient.flatten() for gradient in found]))
-    assert (gradients[1] - gradients[0]).norm() < 0.1 * gradients[0].norm()
+    exact, narrow = (with_gradients(loss_of, model, batch, dtype)[1:] for dtype in (torch.float32, torch.bfloat16))
+    assert (narrow - exact).norm() < 0.1 * exact.norm()
 
 
 def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -140,7 +133,7 @@ def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
     reason: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, batch = small("plain")
-    monkeypatch.setattr("scanline.model.training.optimise.loss.compile_loss", lambda device: WRONG[reason])
+    monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: WRONG[reason])
     loss = CompiledLoss()
     for _ in range(2):
         assert torch.equal(loss(model, batch), loss_of(model, batch))
@@ -164,12 +157,9 @@ def test_in_bfloat16_a_compiled_loss_may_be_as_far_from_float32_as_the_one_as_wr
     compiled: Loss, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, batch = small("plain")
-    gradients = [
-        torch.cat([g.flatten() for g in torch.autograd.grad(loss_of(model, batch, dtype), list(model.parameters()))])
-        for dtype in (torch.float32, torch.bfloat16)
-    ]
-    assert (gradients[1] - gradients[0]).norm() > SAME_GRADIENTS * gradients[0].norm()
-    monkeypatch.setattr("scanline.model.training.optimise.loss.compile_loss", lambda device: compiled)
+    exact, narrow = (with_gradients(loss_of, model, batch, dtype)[1:] for dtype in (torch.float32, torch.bfloat16))
+    assert (narrow - exact).norm() > SAME_GRADIENTS * exact.norm()
+    monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: compiled)
     loss = CompiledLoss()
     loss(model, batch, torch.bfloat16)
     assert loss.compiled is (compiled if used else loss_of)
@@ -180,10 +170,7 @@ def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
 ) -> None:
     model, batch = small("plain")
     factors = iter([1.0, 1.0, float("nan")])  # of the check, of the first update, of the second
-    monkeypatch.setattr(
-        "scanline.model.training.optimise.loss.compile_loss",
-        lambda device: lambda *given: loss_of(*given) * next(factors),
-    )
+    monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: lambda *given: loss_of(*given) * next(factors))
     loss = CompiledLoss()
     for _ in range(3):
         assert torch.equal(loss(model, batch), loss_of(model, batch))
@@ -197,18 +184,11 @@ def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset: str, 
     for capability in ({}, avx2):  # the second finds the folder of the first
         # Without its own check, which fails on some machines, torch generates code with vectors.
         folder = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_VEC_ISA_OK": "1"}
-        subprocess.run(
-            [sys.executable, "-m", "tests.support.training.compiled_loss", preset],
-            env=os.environ | folder | capability,
-            cwd=ROOT,
-            check=True,
-            timeout=500,
-        )
+        command = [sys.executable, "-m", "tests.support.training.compiled_loss", preset]
+        subprocess.run(command, env=os.environ | folder | capability, cwd=ROOT, check=True, timeout=500)
 
 
-def test_every_layer_of_a_deep_model_is_compiled_where_graphs_end_at_the_attention(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_layer_is_compiled_where_graphs_end_at_the_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     config = small_models.config(**small_models.VARIANTS["plain"], layers=10)
     model, graphs = small_models.model(config).requires_grad_(True), []
 

@@ -1,4 +1,5 @@
-"""The weights that each optimiser moves and those that decay, the learning rate over a run, the moving average."""
+"""The weights that each optimiser moves and those that decay, the learning rate over a run, the moving average. Muon:
+the same weights as torch's own, and in float32 as well. The precision of products follows the processor."""
 
 from collections.abc import Callable
 
@@ -7,7 +8,7 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
-from scanline.model.training.optimise.muon import Muon
+from scanline.model.training.optimise.muon import Muon, orthogonalised
 from scanline.model.training.optimise.optimiser import (
     CombinedOptimiser,
     MovingAverage,
@@ -15,6 +16,7 @@ from scanline.model.training.optimise.optimiser import (
     learning_rate,
     optimiser,
 )
+from scanline.model.training.optimise.precision import product_dtype
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -32,7 +34,6 @@ def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_laye
 def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
     found = optimiser(model, TrainingConfig(1, optimiser="muon"))
-    assert isinstance(found, CombinedOptimiser)
     assert [type(part) for part in found.parts] == [Muon, torch.optim.AdamW]
     moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
     assert moved == matrices(model)
@@ -96,3 +97,83 @@ def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_f
     assert torch.equal(average.model.head.weight, before)
     average.move(model, kind(average.share(update)))
     assert_close("average", before + step, average.model.head.weight)
+
+
+SHAPES = [(8, 20), (20, 8), (12, 12), (8, 20), (20, 8)]
+MUON = {"lr": 0.01, "weight_decay": 0.1}
+
+
+def moved(kind: type[torch.optim.Optimizer], **more: object) -> list[torch.Tensor]:
+    """Return weights of several shapes after five updates with given gradients."""
+    torch.manual_seed(0)
+    weights = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+    muon = kind(weights, **MUON, **more)
+    for _ in range(5):
+        for weight in weights:
+            weight.grad = torch.randn(weight.shape)
+        muon.step()
+    return [weight.detach() for weight in weights]
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch 2.9 brought Muon")
+def test_in_bfloat16_it_is_torchs_own() -> None:
+    expected = moved(torch.optim.Muon, adjust_lr_fn="match_rms_adamw")
+    for shape, reference, result in zip(SHAPES, expected, moved(Muon, dtype=torch.bfloat16), strict=True):
+        assert_close(f"{shape}", reference, result)
+
+
+def test_float32_agrees_with_bfloat16_up_to_its_rounding() -> None:
+    for shape, reference, result in zip(SHAPES, moved(Muon), moved(Muon, dtype=torch.bfloat16), strict=True):
+        assert_close(f"{shape}", reference, result, bound=5e-3)
+
+
+def test_matrices_of_one_shape_move_as_each_alone() -> None:
+    weights = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+    alone = [torch.nn.Parameter(weight.detach().clone()) for weight in weights]
+    together, separate = Muon(weights, **MUON), [Muon([weight], **MUON) for weight in alone]
+    for update in range(3):
+        for number, (weight, other) in enumerate(zip(weights, alone, strict=True)):
+            weight.grad = other.grad = None if number == update else torch.randn(weight.shape)
+        for muon in (together, *separate):
+            muon.step()
+    for weight, other, muon in zip(weights, alone, separate, strict=True):
+        assert_close("weight", other, weight, bound=1e-6)
+        momenta = muon.state[other]["momentum_buffer"], together.state[weight]["momentum_buffer"]
+        assert_close("momentum", *momenta, bound=1e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES[:3])
+def test_singular_values_come_near_one_and_singular_vectors_stay(shape: tuple[int, int]) -> None:
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 50
+    (result,) = orthogonalised(matrix.unsqueeze(0), torch.float32)
+    u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
+    inner = u.T @ result @ vh.T
+    assert ((inner.diagonal() > 0.6) & (inner.diagonal() < 1.3)).all()
+    assert_close("off the diagonal", torch.eye(len(inner)), inner - inner.diagonal().diag() + torch.eye(len(inner)))
+    zeros = torch.zeros(1, *shape)
+    assert torch.equal(orthogonalised(zeros, torch.float32), zeros)
+
+
+def test_only_matrices_are_taken() -> None:
+    with pytest.raises(ValueError, match=r"Muon moves matrices, not a tensor of shape \[3\]"):
+        Muon([torch.nn.Parameter(torch.ones(3))], lr=1.0)
+
+
+CPU = torch.device("cpu")
+
+
+def test_a_named_precision_is_taken_and_an_unknown_one_refused() -> None:
+    assert product_dtype(CPU, "float32") == torch.float32
+    assert product_dtype(CPU, "bfloat16") == torch.bfloat16
+    with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, not 'float16'"):
+        product_dtype(CPU, "float16")
+
+
+def test_bfloat16_is_the_default_where_the_processor_multiplies_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And only where its vectors are those of AVX-512."""
+    capable = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    assert product_dtype(CPU) == (torch.bfloat16 if capable and wide else torch.float32)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert product_dtype(CPU) == torch.float32

@@ -1,9 +1,14 @@
-"""Several processes that share every batch train as one does, and end cleanly where one of them ends."""
+"""Several processes that share every batch train as one does, and end cleanly where one of them ends. Branches train
+weights of their own, go on from their mean, and resume as if they had never stopped."""
 
+import copy
 import multiprocessing
 import os
+import re
+import shutil
 import signal
 import threading
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -11,15 +16,36 @@ from typing import Any
 import pytest
 import torch
 
-from scanline.model.training.optimise.processes import WorkerError, processes
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.training import TrainingConfig
+from scanline.model.training.data.batches import batch_at, labels_at
+from scanline.model.training.optimise.optimiser import learning_rate
+from scanline.model.training.optimise.processes import Group, WorkerError, processes
+from scanline.model.training.optimise.update import Updater
+from scanline.model.training.run.state import ResumeError, load_state, save_state
 from tests.support.close import assert_close
-from tests.support.training.training_runs import StoppedError, curve, forked_workers, run
+from tests.support.training.training_runs import (
+    CLASSES,
+    IMAGES,
+    LABELS,
+    MODEL,
+    RECIPE,
+    StoppedError,
+    curve,
+    forked_workers,
+    run,
+    state,
+)
 
 FEW: dict[str, Any] = {"updates": 10, "checkpoint_every": 5, "schedule": "constant", "classes": True}
 
 
-def weights(directory: Path) -> torch.Tensor:
-    state = torch.load(directory / "training.pt", weights_only=True)
+def saved(directory: Path) -> dict[str, Any]:
+    return torch.load(directory / "training.pt", weights_only=True)
+
+
+def weights(state: dict[str, Any]) -> torch.Tensor:
     return torch.cat([tensor.flatten() for part in ("model", "average") for tensor in state[part].values()])
 
 
@@ -35,28 +61,26 @@ def kill_worker() -> None:
 
 
 def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> None:
-    threads, sentence = (
-        torch.get_num_threads(),
-        "training process 2 of 2 was ended by SIGKILL; the last checkpoint is int",
-    )
+    threads = torch.get_num_threads()
+    sentence = "training process 2 of 2 was ended by SIGKILL; the last checkpoint is int"
     run(tmp_path / "one", **FEW)  # first, so that the fork has all that torch imports for it
     with forked_workers(), pytest.raises(WorkerError, match=sentence):
         run(tmp_path / "two", stop_at=10, then=kill_worker, workers=2, **{**FEW, "updates": 1000})
     assert not workers()
     assert torch.get_num_threads() == threads
     one, two = tmp_path / "one", tmp_path / "two"
-    assert_close("weights", weights(one), weights(two), bound=1e-3)
+    assert_close("weights", weights(saved(one)), weights(saved(two)), bound=1e-3)
     losses = [torch.tensor([float(line.split(",")[1]) for line in curve(path)[1:3]]) for path in (one, two)]
     assert_close("loss curve", *losses)
 
 
-@pytest.mark.slow  # test_branches.py resumes two processes too; here the second one is started as a user's
+@pytest.mark.slow  # branches resume two processes too; here the second one is started as a user's
 def test_two_processes_resume_bit_for_bit(tmp_path: Path) -> None:
     run(tmp_path / "whole", workers=2, **FEW)
     with pytest.raises(StoppedError):
         run(tmp_path / "split", stop_at=10, workers=2, **FEW)
     run(tmp_path / "split", resume=True, workers=2, **FEW)
-    assert torch.equal(weights(tmp_path / "whole"), weights(tmp_path / "split"))
+    assert torch.equal(weights(saved(tmp_path / "whole")), weights(saved(tmp_path / "split")))
     assert not workers()
 
 
@@ -87,15 +111,90 @@ def test_a_closed_standard_output_is_not_the_end_of_a_worker() -> None:
     assert not workers()
 
 
-@pytest.mark.parametrize("workers", [0, 3])
-def test_a_batch_that_cannot_be_shared_is_refused(tmp_path: Path, workers: int) -> None:
-    with pytest.raises(ValueError, match=f"a batch of 8 images cannot be shared by {workers} processes"):
-        run(tmp_path / "new", workers=workers)
+@pytest.mark.parametrize(
+    ("recipe", "sentence"),
+    [
+        ({"workers": 0}, "a batch of 8 images cannot be shared by 0 processes"),
+        ({"workers": 3}, "a batch of 8 images cannot be shared by 3 processes"),
+        ({"contrast": 6.0}, "contrast needs images of at least two classes"),
+        ({"contrast": 6.0, "workers": 4, "classes": True}, "contrast needs at least 4 images of a batch in each of 4"),
+        ({"branches": 2, "workers": 2}, "several branches, or several processes that share every batch, but not both"),
+    ],
+)
+def test_a_batch_that_cannot_be_shared_so_is_refused(tmp_path: Path, recipe: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        run(tmp_path / "new", **recipe)
     assert not (tmp_path / "new").exists()
 
 
-def test_contrast_without_classes_or_with_too_few_images_for_a_process_is_refused(tmp_path: Path) -> None:
-    for workers, sentence in ((1, "images of at least two classes"), (4, "at least 4 images of a batch in each of 4")):
-        with pytest.raises(ValueError, match=f"contrast needs {sentence}"):
-            run(tmp_path / "new", workers=workers, classes=workers > 1, contrast=6.0)
-    assert not (tmp_path / "new").exists()
+TWO: dict[str, Any] = {"updates": 10, "branches": 2, "branch_updates": 4, "checkpoint_every": 2}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two branches; "part" beside it is of 6 updates."""
+    directory = tmp_path_factory.mktemp("whole") / "run"
+    with forked_workers():
+        part = directory.parent / "part"
+        run(directory, stop_at=8, then=lambda: shutil.copytree(directory, part), classes=True, **TWO)
+    return directory
+
+
+def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
+    config = TrainingConfig(**{**RECIPE, **TWO})
+    model = replace(MODEL, classes=CLASSES)
+    torch.manual_seed(config.seed)
+    first, second = (Updater(Transformer(model), config, Group(), torch.float32, compiled=False) for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    for update in range(10):
+        for rank, updater in enumerate((first, second)):
+            batch = batch_at(IMAGES[:32], 2 * update + rank, config, model)
+            labels = labels_at(LABELS[:32], 2 * update + rank, config, 10)
+            updater.update(batch, update, learning_rate(config, update), labels)
+        if update in (3, 7):
+            mean = mean_of(first.state_dict(), second.state_dict())
+            for updater in (first, second):
+                updater.load_state_dict(copy.deepcopy({**mean, "model": mean["average"]}))
+    found = saved(whole)
+    assert_close("first", weights(found), weights(first.state_dict()), bound=1e-3)
+    assert_close("second", weights(found["others"][0]), weights(second.state_dict()), bound=1e-3)
+    assert not torch.equal(weights(found), weights(found["others"][0]))
+
+
+def mean_of(first: Any, second: Any) -> Any:
+    if isinstance(first, torch.Tensor):
+        return (first + second) / 2
+    if isinstance(first, dict):
+        return {key: mean_of(first[key], second[key]) for key in first}
+    return [mean_of(*pair) for pair in zip(first, second, strict=True)] if isinstance(first, list) else first
+
+
+def test_the_model_is_the_mean_of_the_averages(whole: Path) -> None:
+    found = saved(whole)
+    for name, weight in load_model(whole).state_dict().items():
+        mean = (found["average"][name] + found["others"][0]["average"][name]) / 2
+        assert torch.equal(weight, mean.half().float()), name  # as it is saved
+
+
+def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(whole: Path, tmp_path: Path) -> None:
+    part = shutil.copytree(whole.parent / "part", tmp_path, dirs_exist_ok=True)
+    with forked_workers():
+        model = run(part, resume=True, classes=True, **TWO)
+    assert state(part) == state(whole)
+    assert curve(part) == curve(whole)
+    assert (part / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert_close("weights", model.head.weight, load_model(whole).head.weight, bound=1e-3)
+
+
+@pytest.mark.parametrize("others", [[], [{}], "no branches"])
+def test_a_state_without_all_of_its_branches_is_refused(whole: Path, tmp_path: Path, others: Any) -> None:
+    save_state(tmp_path, saved(whole) | {"others": others})
+    config, model = TrainingConfig(**{**RECIPE, **TWO}), replace(MODEL, classes=CLASSES)
+    with pytest.raises(ResumeError, match=r"training.pt (has 1 of 2 branches|is not a training state of this program)"):
+        load_state(tmp_path, model, config, torch.device("cpu"))
+
+
+def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(FloatingPointError, match=re.escape("the norm of the weights is nan after 1 updates; the last")):
+        run(tmp_path, updates=1, warm_up=0, learning_rate=1e38)
+    assert not list(tmp_path.iterdir())

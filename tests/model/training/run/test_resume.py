@@ -16,7 +16,7 @@ from scanline.model.training.run.curve import Curve
 from scanline.model.training.run.state import ResumeError, load_state, save_state
 from tests.support import small_models
 from tests.support.saved_models import assert_same_weights
-from tests.support.training.training_runs import MODEL, RECIPE, StoppedError, curve, run, state
+from tests.support.training.training_runs import MODEL, RECIPE, StoppedError, curve, run, state, stop
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +66,13 @@ def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: 
     assert load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 25
 
 
-def dies(*_: Any) -> None:
-    raise StoppedError
-
-
-def test_killed_in_the_midst_of_each_save_and_resumed(
+def test_killed_in_a_save_and_resumed(
     whole: Path, stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     for save in ("formats.checkpoint", "training.run.curve.Curve", "training.run.state.torch", "images.contact_sheet"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"scanline.model.{save}.save", dies)
+            patch.setattr(f"scanline.model.{save}.save", lambda *_: stop())
             with pytest.raises(StoppedError):
                 run(tmp_path, resume=True)
     run(tmp_path, resume=True)
@@ -144,9 +140,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("case", DAMAGE)
 def test_wrong_state(whole: Path, tmp_path: Path, case: str) -> None:
     damage, sentence = DAMAGE[case]
-    path = tmp_path / "training.pt"
-    path.write_bytes((whole / "training.pt").read_bytes())
-    damage(path)
+    damage(Path(shutil.copy(whole / "training.pt", tmp_path)))
     with pytest.raises(ResumeError, match=re.escape(sentence)) as error:
         run(tmp_path, resume=True)
     assert "\n" not in str(error.value)

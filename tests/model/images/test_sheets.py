@@ -1,4 +1,5 @@
-"""Films: the pixels of the finished images appear one after the other, and the same images give the same bytes."""
+"""Contact sheets: images row by row in the nearest square. Films: pixels of finished images appear one after the
+other, and the same images give the same bytes."""
 
 from pathlib import Path
 
@@ -6,14 +7,54 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model.images import contact_sheet
 from scanline.model.images import film as films
-from scanline.model.images.contact_sheet import UNPAINTED, sheet
+from scanline.model.images.contact_sheet import UNPAINTED, class_sheet, sheet
 from scanline.model.images.film import LAST_MS, MAX_BYTES, Film
 from scanline.model.images.film_files import encode
 from scanline.model.images.saving import check_sheet
 from tests.support.pictures import film_frames
 from tests.support.sentences import assert_says
 from tests.support.tiny import GREY
+
+
+@pytest.mark.parametrize(("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3)])
+def test_nearest_square_unless_columns_are_chosen(count: int, columns: int, rows: int) -> None:
+    assert sheet(np.zeros((count, 4, 5), np.uint8)).size == (columns * 5, rows * 4)
+    assert sheet(np.zeros((count, 4, 5), np.uint8), columns=6).size == (30, -(-count // 6) * 4)
+
+
+@pytest.mark.parametrize(("colour", "mode"), [((), "L"), ((3,), "RGB")])
+def test_images_stand_row_by_row_and_the_rest_is_black(tmp_path: Path, colour: tuple[int, ...], mode: str) -> None:
+    images = np.random.default_rng(0).integers(1, 256, (5, 4, 5, *colour), np.uint8)
+    pixels = np.asarray(sheet(images))
+    assert pixels.shape == (8, 15, *colour)
+    for i in range(5):
+        top, left = i // 3 * 4, i % 3 * 5
+        np.testing.assert_array_equal(pixels[top : top + 4, left : left + 5], images[i])
+    assert not pixels[4:, 10:].any()
+    contact_sheet.save(images, tmp_path / "sheet.png")
+    with Image.open(tmp_path / "sheet.png") as picture:
+        assert (picture.format, picture.mode) == ("PNG", mode)
+        assert (np.asarray(picture) == pixels).all()
+
+
+@pytest.mark.parametrize("colour", [(), (3,)])
+def test_each_class_has_a_row_after_its_name(colour: tuple[int, ...]) -> None:
+    images = np.random.default_rng(0).integers(1, 256, (3, 4, 16, 12, *colour), np.uint8)
+    pixels = np.asarray(class_sheet(images, ("1", "horse", "大")))
+    names, rows = pixels[:, :-48], pixels[:, -48:]
+    np.testing.assert_array_equal(rows, np.asarray(sheet(images.reshape(12, 16, 12, *colour), 4)))
+    for row in range(3):
+        assert names[16 * row : 16 * row + 16].any()
+    assert names[16:32].any(axis=0).sum() > names[:16].any(axis=0).sum()  # the longer name is wider
+    numbered = np.asarray(class_sheet(images, ("1", "horse", "3")))
+    np.testing.assert_array_equal(pixels, numbered)  # where the font lacks a letter, the number stands
+
+
+def test_rows_too_low_for_letters_have_no_names() -> None:
+    assert class_sheet(np.zeros((2, 5, 9, 8), np.uint8), ("a", "b")).size == (40, 18)
+
 
 SIZE = (6, 9)  # rows and columns
 
@@ -54,6 +95,7 @@ def test_by_default_a_film_is_enlarged_to_512_pixels_and_at_most_8_times(size: t
     assert Film().scale_of(*size) == scale
 
 
+TOO_WIDE = "cannot be written, only of up to"
 WRONG = {
     "frames": (lambda: Film(257), "frames must be a whole number from 2 to 256, not 257."),
     "part of a frame": (lambda: Film(2.5), "frames must be a whole number from 2 to 256, not 2.5."),
@@ -66,18 +108,15 @@ WRONG = {
     ),
     "a GIF's side": (
         lambda: Film(2, scale=1).check_size(70_000, 1, 1, "gif"),
-        "size: a gif of 70000x1 pixels cannot be written, only of up to 65,535 a side; "
-        "ask for fewer or smaller images.",
+        f"size: a gif of 70000x1 pixels {TOO_WIDE} 65,535 a side; ask for fewer or smaller images.",
     ),
     "a WebP's side": (
         lambda: Film(2, scale=2).check_size(1, 8192, 1, "webp"),
-        "size: a webp of 2x16384 pixels cannot be written, only of up to 16,383 a side; "
-        "ask for fewer or smaller images.",
+        f"size: a webp of 2x16384 pixels {TOO_WIDE} 16,383 a side; ask for fewer or smaller images.",
     ),
     "a sheet's side": (
         lambda: check_sheet(Path("a.webp"), None, 4000, GREY, 4000),
-        "size: a webp of 20000x7 pixels cannot be written, only of up to 16,383 a side; "
-        "ask for fewer or smaller images.",
+        f"size: a webp of 20000x7 pixels {TOO_WIDE} 16,383 a side; ask for fewer or smaller images.",
     ),
     "one frame's size": (
         lambda: Film(scale=1).check_size(MAX_BYTES, 1, 1, "apng"),

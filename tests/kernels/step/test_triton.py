@@ -1,4 +1,5 @@
-"""The fused recurrent step against the literal loop: chosen slots step, all others are not changed."""
+"""The fused recurrent step against the literal loop: chosen slots step, all others are not changed. Successive steps in
+one launch are as many launches of it, bit for bit."""
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from tests.support.kernels.gpu import DEVICE, NARROW, there  # isort: skip
 from scanline.kernels.feature_maps import elu_plus_one
 from scanline.kernels.step import reference
 from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.state import with_deferred
 from tests.support.close import assert_close
 
@@ -53,23 +55,21 @@ def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
 
 def test_slots_that_were_not_chosen_are_not_changed() -> None:
     projected, s, z, *rest, slots = inputs(5, 8, 5)
-    before_s, before_z, y = s.clone(), z.clone(), torch.full((5, HEADS * 5), 7.0, device=DEVICE)
+    before, y = (s.clone(), z.clone()), torch.full((5, HEADS * 5), 7.0, device=DEVICE)
     fused_recurrent_step(projected, s, z, *rest, slots, y=y)
-    chosen = set(slots[slots >= 0].tolist())
     for slot in range(POOL):
-        assert torch.equal(s[slot], before_s[slot]) == (slot not in chosen)
-        assert torch.equal(z[slot], before_z[slot]) == (slot not in chosen)
+        for now, then in zip((s, z), before, strict=True):
+            assert torch.equal(now[slot], then[slot]) == (slot not in slots.tolist())
     assert [bool((y[i] == 7).all()) for i in range(5)] == (slots < 0).tolist()
 
 
 def test_a_step_does_not_depend_on_the_batch() -> None:
     projected, s, z, *rest, slots = inputs(5, 33, 17)
-    alone_s, alone_z = s.clone(), z.clone()
+    alone, slot = (s.clone(), z.clone()), slots[3]
     together = fused_recurrent_step(projected, s, z, *rest, slots)
-    alone = fused_recurrent_step(projected[3:4].contiguous(), alone_s, alone_z, *rest, slots[3:4])
-    assert torch.equal(together[3], alone[0])
-    assert torch.equal(s[slots[3]], alone_s[slots[3]])
-    assert torch.equal(z[slots[3]], alone_z[slots[3]])
+    assert torch.equal(together[3], fused_recurrent_step(projected[3:4].contiguous(), *alone, *rest, slots[3:4])[0])
+    assert torch.equal(s[slot], alone[0][slot])
+    assert torch.equal(z[slot], alone[1][slot])
 
 
 @pytest.mark.parametrize("state_dtype", [torch.float16, torch.bfloat16])
@@ -85,9 +85,7 @@ def test_a_state_stored_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dty
 
 @pytest.mark.parametrize("deferred", [1, 3])
 @pytest.mark.parametrize("state_dtype", [torch.float32, *NARROW])
-def test_deferred_steps_are_those_that_write_the_state_bit_for_bit_at_every_position(
-    state_dtype: torch.dtype, deferred: int
-) -> None:
+def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(state_dtype: torch.dtype, deferred: int) -> None:
     """Slots at different positions, of steps of two bytes; 16-bit states are rounded where they are written alone."""
     _, s, z, none, position, slots = inputs(5, 8, 5)
     s, position, live = s.to(state_dtype), 2 * position, slots[slots >= 0]
@@ -112,3 +110,50 @@ def test_an_unknown_feature_map_and_shapes_that_do_not_fit_are_refused() -> None
         fused_recurrent_step(projected, s, z, *rest, slots, feature_map="relu")
     with pytest.raises(ValueError, match="do not fit"):
         fused_recurrent_step(projected[:, 1:].contiguous(), s, z, *rest, slots)
+
+
+IMAGES, POSITIONS = 3, 9
+
+
+def sequences(widths: tuple[int, int], state_dtype: torch.dtype, deferred: int) -> tuple[torch.Tensor, ...]:
+    """Projections, s, z, deferred steps, and the first position of each image and the one after its last: the last
+    image has none."""
+    key_width, value_width = widths
+    projected = torch.randn(POSITIONS * IMAGES, HEADS * (2 * key_width + value_width))
+    s, z = torch.randn(IMAGES, HEADS, key_width, value_width), torch.rand(IMAGES, HEADS, key_width) * 3
+    rows = torch.rand(IMAGES, deferred, HEADS * (key_width + value_width))
+    return there(projected, s.to(state_dtype), z, rows, torch.tensor([0, 1, 4]), torch.tensor([9, 3, 2]))
+
+
+@pytest.mark.parametrize("state_dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("widths", "deferred", "at"),
+    [((8, 5), 0, 0), ((1, 1), 3, 1), ((32, 32), 3, 2), *(((8, 5), 3, at) for at in range(4))],
+)
+def test_outputs_and_states_are_those_of_single_steps_bit_for_bit(
+    widths: tuple[int, int], deferred: int, at: int, state_dtype: torch.dtype
+) -> None:
+    """Of steps of two bytes, `at` of them before position 0."""
+    projected, *arrays, begin, end = sequences(widths, state_dtype, deferred)
+    expected_y = torch.full((len(projected), HEADS * widths[1]), 7.0, device=DEVICE)
+    expected, y = [array.clone() for array in arrays], expected_y.clone()
+    for position in range(POSITIONS):
+        rows = slice(position * IMAGES, (position + 1) * IMAGES)
+        active = torch.where((begin <= position) & (position < end), torch.arange(IMAGES, device=DEVICE), -1)
+        bytes_before = torch.full((IMAGES,), 2 * (at + position), device=DEVICE)
+        fused_recurrent_step(projected[rows], *expected, bytes_before, active, 2, y=expected_y[rows])
+    fused_recurrent_sequence(projected, *arrays, torch.tensor([2 * at], device=DEVICE), begin, end, 2, y=y)
+    assert (y != 7).any()
+    assert torch.equal(expected_y, y)
+    held = (at + torch.maximum(begin, end)) % (deferred + 1)
+    expected[2], arrays[2] = (
+        array[torch.arange(deferred, device=DEVICE) < held[:, None]] for array in (expected[2], arrays[2])
+    )
+    assert all(torch.equal(*pair) for pair in zip(expected, arrays, strict=True))
+
+
+def test_sequences_that_do_not_fit_are_refused() -> None:
+    projected, *arrays, begin, end = sequences((8, 5), torch.float32, 0)
+    for wrong in ((projected[:-1], begin), (projected[:, :-1], begin), (projected, begin[:-1])):
+        with pytest.raises(ValueError, match="do not fit"):
+            fused_recurrent_sequence(wrong[0].contiguous(), *arrays, begin, wrong[1], end)

@@ -1,0 +1,206 @@
+"""Classification: the bits of the network's parallel view under every class, and Bayes' rule. How unusual images are,
+and what known pixels cost."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from scanline.model import zoo
+from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.images.cleaning import Cleaned
+from scanline.model.images.pictures import open_picture, pixels
+from scanline.model.inference import load
+from scanline.model.inputs import InvalidInput
+from scanline.model.likelihood.classification import Classification, posterior
+from scanline.model.likelihood.marginal_likelihood import check_repeats, estimate
+from scanline.model.likelihood.typicality import TYPICAL, Typicality
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.generator import Generator
+from scanline.model.tasks.classify import ClassifyValues, plan
+from scanline.model.tasks.offline import Progress, nothing, progressing
+from tests.support import small_models
+from tests.support.pictures import encode
+
+
+def classify(
+    generator: Generator,
+    images: np.ndarray,
+    tolerances: np.ndarray | None = None,
+    progress: Progress = nothing,
+) -> Classification:
+    """Classify images [n, N] uint8, read as they are, to within tolerances [n]."""
+    count = len(images)
+    task = plan(ModelInfo(generator.config), ClassifyValues(count))
+    exact = np.zeros(count, np.int64)
+    task.fill([Cleaned(images, exact > 0, exact if tolerances is None else tolerances)])
+    for _ in progressing(Engine(generator), [task], progress):
+        pass
+    return task.result()
+
+
+CLASSES = (("circle", "disc"), ("square",), ("star",))
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    return small_models.model(small_models.config(classes=CLASSES))
+
+
+@pytest.fixture(scope="module")
+def images(model: Transformer) -> np.ndarray:
+    return small_models.images(model.config, 5)
+
+
+@pytest.fixture(scope="module")
+def expected(model: Transformer, images: np.ndarray) -> np.ndarray:
+    """Bits [5, 3] of each image under each class, by the parallel view."""
+    given, columns = torch.from_numpy(images), []
+    for label in (1, 2, 3):
+        parameters = model.parallel(given, labels=torch.full((5,), label))
+        columns.append(model.bits(parameters, given, 0, model.config.bytes).sum(dim=1))
+    return torch.stack(columns, dim=1).numpy()
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+def test_the_bits_are_those_of_every_image_under_every_class(
+    model: Transformer, images: np.ndarray, expected: np.ndarray, backend: str
+) -> None:
+    found = classify(Generator(model, 1, backend=backend), images)
+    np.testing.assert_allclose(found.bits, expected, rtol=1e-4)
+    assert found.class_names == ("circle", "square", "star")
+    assert found.best == tuple(found.class_names[k] for k in expected.argmin(axis=1))
+    assert (np.ptp(expected, axis=1) > 0.1).all()  # classes matter
+
+
+def test_classes_of_mirrored_images_are_compared_by_both_readings(model: Transformer, images: np.ndarray) -> None:
+    both = small_models.model(replace(model.config, mirrored=True))
+    mirror_images = images.reshape(5, model.config.height, model.config.width)[:, :, ::-1].reshape(5, -1)
+    given, mirrored = (classify(Generator(model, 1), each) for each in (images, mirror_images))
+    reports: list[int] = []
+    result = classify(Generator(both, 1), images, progress=reports.append)
+    np.testing.assert_array_equal(result.bits, given.bits)
+    mean = (given.bits + mirrored.bits) / 2
+    np.testing.assert_array_equal(result.compared_bits, mean)
+    np.testing.assert_array_equal(result.posterior, posterior(mean))
+    assert result.best == tuple(result.class_names[k] for k in mean.argmin(axis=1))
+    assert given.best != result.best
+    assert reports[-1] == 2 * 3 * images.size
+
+
+def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
+    """Of an image that no class allows, too."""
+    bits = np.array([[2000.0, 2001.0, 2003.0], [0.0, 0.0, np.inf], [np.inf] * 3])
+    found = Classification(("a", "b", "c"), bits, bits, np.zeros(3, bool))
+    np.testing.assert_allclose(found.posterior, [[8 / 13, 4 / 13, 1 / 13], [0.5, 0.5, 0.0], [1 / 3] * 3])
+    assert found.best == ("a", "a", "a")
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(backend: str) -> None:
+    model = small_models.model(small_models.config(classes=CLASSES, **small_models.VARIANTS["strokes"]))
+    images, tolerances = small_models.images(model.config, 4), np.array([0, 5, 255, 40])
+    generator = Generator(model, 1, backend=backend)
+    found = classify(generator, images, tolerances=tolerances).bits
+    for label in range(3):
+        parameters = model.parallel(torch.from_numpy(images), labels=torch.full((4,), label + 1))
+        logs = torch.log_softmax(parameters.double(), dim=-1)
+        away = (torch.arange(256) - torch.from_numpy(images).long().unsqueeze(-1)).abs()
+        ranges = logs.masked_fill(away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf).logsumexp(dim=-1)
+        expected = -ranges.sum(dim=1).numpy() / np.log(2)
+        np.testing.assert_allclose(found[:, label], expected, rtol=1e-4, atol=1e-9)
+    alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
+    prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
+    while not prefill.done:
+        generator.run_prefill(prefill, 3)
+    np.testing.assert_array_equal(alone, found[1:2])
+    assert prefill.bits[0].sum() == found[1, 2]
+
+
+def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:
+    with pytest.raises(InvalidInput, match=r"^This model knows no classes and cannot classify\.$"):
+        classify(Generator(grey, 1), small_models.images(grey.config, 1))
+
+
+BITS = np.linspace(100, 200, 1001)
+IMAGES = np.full((1001, 50), 128, np.uint8)
+CLEAN = np.zeros(1001, bool)
+FOUND = Typicality.measure(BITS, IMAGES, np.arange(1001) < 6)
+
+
+def test_test_images_are_typical_but_for_one_in_a_hundred_at_most() -> None:
+    tails = FOUND.tail_probabilities(BITS, IMAGES, CLEAN)
+    assert 0 < (tails < TYPICAL).mean() <= TYPICAL
+    assert tails[500] == 1
+    assert FOUND.range == pytest.approx((100.5 / 50, 199.5 / 50))
+
+
+def test_too_many_bits_too_few_and_greys_that_cost_too_much_are_not_typical() -> None:
+    fewer_greys = IMAGES[:1].copy()
+    fewer_greys[0, 10:] = 0
+    for bits, image in ((230.0, IMAGES[:1]), (np.inf, IMAGES[:1]), (70.0, IMAGES[:1]), (150.0, fewer_greys)):
+        assert FOUND.tail_probabilities(np.array([bits]), image, CLEAN[:1]) == [4 / 1002]
+
+
+def test_noise_that_few_test_images_have_is_not_typical() -> None:
+    tails = FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool))
+    assert tails == pytest.approx(6 / 1001)
+
+
+def test_the_figures_are_read_as_they_were_written() -> None:
+    assert Typicality.from_dict(FOUND.to_dict()) == FOUND
+    for wrong in ([], {"images": 3}, FOUND.to_dict() | {"bits_per_dim": [1.0]}, FOUND.to_dict() | {"images": "3"}):
+        with pytest.raises(ValueError, match=r"^typical must hold images and quantiles"):
+            Typicality.from_dict(wrong)
+
+
+def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_and_its_samples_are_not() -> None:
+    """A transparent canvas is read as white."""
+    model = load(zoo.DEFAULT, device="cpu")
+    sheet = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png")).reshape(8, 28, 8, 28)
+    digits = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28)
+    canvas = np.zeros((28, 28, 4), np.uint8)
+    canvas[..., 3] = digits[0]
+    drawing = pixels(open_picture(encode(canvas), model.config, "image"), model.config).reshape(1, 28, 28)
+    tails = model.tail_probabilities(np.concatenate([digits, drawing, np.zeros_like(drawing)]))
+    assert (tails[:64] >= TYPICAL).sum() >= 60  # of test images one in a hundred is not typical
+    assert (tails[64:] < TYPICAL).all()
+
+
+def test_the_estimate_is_the_logarithm_of_the_mean_probability() -> None:
+    found = estimate(np.array([1.0, 2.0, 2.0, np.inf]), known_bytes=5)
+    assert found.bits == pytest.approx(2.0)  # the mean of 1/2, 1/4, 1/4 and 0 is 1/4
+    assert found.bits_per_dim == pytest.approx(0.4)
+    shifted = estimate(np.array([1.0, 2.0, 2.0, np.inf]) + 5000, known_bytes=5)  # 2^-5000 is 0 as a float
+    assert shifted.bits == pytest.approx(5002.0)
+    assert shifted.standard_error == pytest.approx(found.standard_error)
+
+
+@pytest.mark.parametrize(("deviation", "repeats", "within"), [(1.0, 4, 0.1), (6.0, 16, 0.2)])
+def test_the_standard_error_is_the_spread_of_many_estimates(deviation: float, repeats: int, within: float) -> None:
+    """Also where evidence differs by many bits, so that one completion decides."""
+    random = np.random.default_rng(0)
+    found = [estimate(random.normal(100, deviation, repeats), 1) for _ in range(1000)]
+    spread = np.std([one.bits for one in found])
+    error = np.sqrt(np.mean([one.standard_error**2 for one in found]))
+    assert error == pytest.approx(spread, rel=within)
+
+
+def test_equal_evidence_has_no_error_and_impossible_pixels_cost_infinitely_much() -> None:
+    exact = estimate(np.full(3, 7.5), known_bytes=3)
+    assert (exact.bits, exact.standard_error, exact.bits_per_dim) == (7.5, 0.0, 2.5)
+    assert estimate(np.full(3, np.inf), known_bytes=3).bits == math.inf
+    one = estimate(np.array([8.0, np.inf]), known_bytes=3)
+    assert (one.bits, one.standard_error) == (9.0, math.inf)
+    assert estimate(np.zeros(3), known_bytes=0).bits_per_dim == 0.0
+
+
+@pytest.mark.parametrize("repeats", [0, 1, 257, 2.0, True, "8"])
+def test_repeats_that_give_no_standard_error_are_refused(repeats: object) -> None:
+    with pytest.raises(InvalidInput, match=r"^repeats must be a whole number from 2 to 256, not ") as caught:
+        check_repeats(repeats)  # type: ignore[arg-type]
+    assert caught.value.param == "repeats"
