@@ -4,6 +4,12 @@ All tests are one client, which may take each limit whole (client-share 1) but w
 wrong requests than a client may without a delay.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.server.running_server import Server, serve
+
 LONG = 100_000  # images: minutes of work in one job
 NO_DELAY = {"max-overhead-per-second": 100_000}
 NO_DEADLINE = {"request-timeout": 1_000_000}  # else a busy machine, which paints few images a second, refuses LONG
@@ -62,3 +68,11 @@ def arguments(options: dict[str, object]) -> list[str]:
     """Options as command line arguments; a list repeats its option."""
     pairs = ((name, one) for name, value in options.items() for one in (value if isinstance(value, list) else [value]))
     return [f"--{name}={value}" for name, value in pairs]
+
+
+@contextmanager
+def serve_with(model: Path, options: dict[str, object]) -> Iterator[Server]:
+    """A server with these options, whose log has no traceback at its end."""
+    with serve(model, *arguments(options)) as server:
+        yield server
+    assert "Traceback" not in "".join(server.log)

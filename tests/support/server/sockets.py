@@ -53,6 +53,18 @@ def parse_response(data: bytes) -> httpx.Response:
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
+def exchange(server: Server, data: bytes, source: str = "127.0.0.1") -> bytes:
+    """Sends data on a connection of its own; returns all that the server sends until it closes it."""
+    with open_connection(server, source=source) as connection:
+        connection.sendall(data)
+        return read_until_closed(connection)
+
+
+def answer_to(server: Server, data: bytes, source: str = "127.0.0.1") -> httpx.Response:
+    """The one response to data after which the server closes the connection."""
+    return parse_response(exchange(server, data, source))
+
+
 def post_request(url: str, fields: object, **headers: str) -> bytes:
     """The bytes of a POST request with a JSON body; `_` in header names stands for `-`."""
     body = json.dumps(fields).encode()

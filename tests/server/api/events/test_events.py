@@ -16,7 +16,8 @@ from scanline.server.api.payload.sse import send_with_pings
 from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.json_requests import EDITS, GENERATIONS, HOLE, MASKED, post
+from tests.support.server.json_requests import HOLE, MASKED, post
+from tests.support.server.routes import EDITS, GENERATIONS
 from tests.support.server.running_server import PATIENCE
 from tests.support.server.sse_reader import images, named, post_for_events, read, slow_stream
 from tests.support.tiny import GREY
