@@ -38,9 +38,9 @@ def _options(url: str, options: dict[str, Any]) -> dict[str, Any]:
 def pictures(answer: ImagesResponse) -> np.ndarray:
     """The images [n, ...] of an answer."""
     assert answer.data is not None
-    return np.stack([picture(one.b64_json) for one in answer.data])
+    return decoded([one.b64_json or "" for one in answer.data])
 
 
-def picture(b64_json: str | None) -> np.ndarray:
-    assert b64_json is not None
-    return decode(base64.b64decode(b64_json))
+def decoded(texts: list[str]) -> np.ndarray:
+    """The images [n, ...] of files in base64."""
+    return np.stack([decode(base64.b64decode(text)) for text in texts])

@@ -16,8 +16,8 @@ from tests.support.pictures import decode, encode, noise
 GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
 PROMPT = {"prompt": "a star"}
 B64 = {"response_format": "b64_json"}
-KNOWN = np.arange(35).reshape(7, 5) < 20
 IMAGE = noise(7, 5)
+KNOWN = np.arange(35).reshape(7, 5) < 20
 ALPHA = np.where(KNOWN, 255, 0).astype(np.uint8)  # the mask
 UPLOAD = encode(np.dstack((IMAGE, IMAGE, IMAGE, ALPHA)).repeat(20, 0).repeat(20, 1))  # enlarged, as they send pictures
 OWN, SQUARE = "5x7", "1024x1024"
