@@ -31,12 +31,13 @@ from scanline.server.api.payload.response_schemas import ImagesAnswer, Likelihoo
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
 from scanline.server.settings import Settings
-from tests.support.pictures import encode, noise, painted, text
+from tests.support.pictures import noise, painted
+from tests.support.server.json_requests import MASKED
 from tests.support.server.loop_lag import assert_loop_is_free
+from tests.support.server.routes import GENERATIONS, LIKELIHOODS
 from tests.support.server.websocket_client import WebsocketClient
 from tests.support.small_models import config
 
-GENERATIONS, LIKELIHOODS = "/v1/images/generations", "/v1/images/likelihoods"
 PIECE = 10_000  # bytes
 SMALL = config(channels=3)
 OUTPUT = ImageOutput("png", "4x5")
@@ -49,27 +50,17 @@ def whole(pieces: AsyncIterator[bytes]) -> bytes:
     return asyncio.run(collect())
 
 
-def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
-    fields: dict[str, Any] = {
-        "created": 1,
-        "seed": 2,
-        "temperature": 1.0,
-        "guidance": 1.0,
-        "size": "4x5",
-        "usage": Usage.of(3, 9),
-    }
-    return ImagesAnswer(model=model, data=[], output_format=output_format, **fields)
-
-
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
 def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
+    fields: dict[str, Any] = {"created": 1, "seed": 2, "temperature": 1.0, "guidance": 1.0, "usage": Usage.of(3, 9)}
+    empty = ImagesAnswer(model=model, data=[], output_format="png", size="4x5", **fields)
     images = noise(len(bits), 5, 4)
     facts = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
-    found = whole(painted_chunks(answer(model), images, facts, JSON, OUTPUT))
+    found = whole(painted_chunks(empty, images, facts, JSON, OUTPUT))
     parsed = ImagesAnswer.model_validate_json(found)
-    assert parsed.model_copy(update={"data": []}) == answer(model)
-    assert [one.index for one in parsed.data] == list(range(len(bits)))
-    assert [one.bits_per_dim for one in parsed.data] == [one if np.isfinite(one) else None for one in bits]
+    assert parsed.model_copy(update={"data": []}) == empty
+    expected = [(index, one if np.isfinite(one) else None) for index, one in enumerate(bits)]
+    assert [(one.index, one.bits_per_dim) for one in parsed.data] == expected
     if bits:
         np.testing.assert_array_equal(painted(json.loads(found)), images)
 
@@ -115,10 +106,6 @@ class Connection:
         if len(self.messages) > 2:
             await self.reads.wait()
 
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.messages)
-
     async def answer(self, count: int, timeout: float = 60) -> None:
         request: Any = self  # of a request, only `receive` is used
 
@@ -139,34 +126,33 @@ def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
         assert connection.made * PIECE < 3 * (PART_BYTES + PIECE)
         connection.reads.set()
         await sending
-        assert connection.body == b"a" * 1000 * PIECE
+        assert b"".join(message.get("body", b"") for message in connection.messages) == b"a" * 1000 * PIECE
         assert b"content-length" not in dict(connection.messages[0]["headers"])
 
     asyncio.run(act())
 
 
-def test_a_small_answer_is_sent_whole_with_its_length() -> None:
-    connection = Connection()
+def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_in_time_ends_without_its_end() -> None:
+    connection, late = Connection(), Connection()
     asyncio.run(connection.answer(3))
     start, body = connection.messages
     assert dict(start["headers"])[b"content-length"] == b"30000"
     assert body == {"type": "http.response.body", "body": b"a" * 3 * PIECE}
-
-
-def test_an_answer_that_is_not_read_in_time_ends_without_its_end() -> None:
-    connection = Connection()
-    asyncio.run(connection.answer(1000, timeout=0.1))
-    assert all(message.get("more_body", True) for message in connection.messages)
+    asyncio.run(late.answer(1000, timeout=0.1))
+    assert all(message.get("more_body", True) for message in late.messages)
 
 
 def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: WebsocketClient) -> None:
-    request = {"n": 300, "seed": 3}
-    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=request))
-    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=request, headers={"accept": "image/webp"}))
-    pictures = [text(encode(noise(7, 5)))] * 300
-    assert_loop_is_free(client, lambda: client.post(LIKELIHOODS, json={"image": pictures, "per_pixel": True}))
+    request, webp = {"n": 300, "seed": 3}, {"accept": "image/webp"}
     events = {**request, "stream": True, "partial_images": 1, "output_format": "webp"}
-    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=events))
+    pictures = {"image": [MASKED["image"]] * 300, "per_pixel": True}
+    for url, fields, headers in (
+        (GENERATIONS, request, {}),
+        (GENERATIONS, request, webp),
+        (GENERATIONS, events, {}),
+        (LIKELIHOODS, pictures, {}),
+    ):
+        assert_loop_is_free(client, lambda: client.post(url, json=fields, headers=headers))  # noqa: B023
     assert_loop_is_free(client, lambda: websocket.paint(type="generate", **request))
 
 
@@ -184,5 +170,4 @@ def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded(
     assert zoo.find("cifar10-small").is_dir()
     client = TestClient(build(settings, served_models(settings)))
     response = client.post(LIKELIHOODS, json={"image": [""] * 1500, "per_pixel": True})
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "per_pixel"
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "per_pixel")
