@@ -9,12 +9,13 @@ import httpx
 import pytest
 from websockets.frames import Opcode
 
+from tests.support.server.frames import frame, open_websocket
 from tests.support.server.json_requests import MASKED
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.routes import EDITS, GENERATIONS
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LIMITED_SLOTS, LONG
-from tests.support.server.sockets import CLOSES, frame, open_connection, open_websocket, post_request, reset
+from tests.support.server.sockets import CLOSES, open_connection, post_request, reset
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
@@ -86,9 +87,7 @@ def test_a_client_that_disconnects_while_painting_gives_its_room_back(
     assert ended(Metrics(limited_client), "cancelled") == before + 1
 
 
-def test_a_client_that_disconnects_during_its_response_cancels_nothing(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
+def test_a_disconnect_during_the_response_cancels_nothing(limited_server: Server, limited_client: httpx.Client) -> None:
     """Its images are painted; the server stays silent about the connection and counts the request as finished."""
     before = Metrics(limited_client)
     with open_connection(limited_server, receive_buffer=4096) as connection:

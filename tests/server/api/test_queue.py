@@ -32,9 +32,7 @@ def assert_job_refused(websocket: WebsocketClient, code: str) -> None:
     assert_error(websocket.jobs["more"].messages[0], None, code, 429)
 
 
-def test_a_full_queue_refuses_more_and_a_cancelled_job_gives_its_room_back(
-    full_queue_server: Server, full_queue_client: httpx.Client
-) -> None:
+def test_a_full_queue_refuses_more_until_a_cancel(full_queue_server: Server, full_queue_client: httpx.Client) -> None:
     """Streams before they begin, edits and likelihoods before their pictures are decoded."""
     pictures = {"image": [text(b"no picture")] * MORE}
     with connected(full_queue_server.url) as websocket:
@@ -88,9 +86,7 @@ def first(shared: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_client_with_its_share_of_the_queue_is_refused_and_another_is_not(
-    shared: Server, first: httpx.Client
-) -> None:
+def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(shared: Server, first: httpx.Client) -> None:
     second = httpx.HTTPTransport(local_address=SECOND_ADDRESS)
     with connected(shared.url) as websocket, shared.client(transport=second) as other:
         websocket.send(type="generate", n=LONG // 2)
@@ -110,9 +106,7 @@ def test_a_request_above_a_clients_share_is_refused_without_a_time_to_retry(firs
     assert refused.headers["x-should-retry"] == "false"
 
 
-def test_a_client_with_its_share_of_websockets_is_refused_and_another_is_not(
-    shared: Server, first: httpx.Client
-) -> None:
+def test_a_client_with_its_share_of_websockets_is_refused_and_no_other(shared: Server, first: httpx.Client) -> None:
     with ExitStack() as opened:
         for _ in range(MAX_WEBSOCKETS // 2):
             opened.enter_context(connected(shared.url))

@@ -21,11 +21,12 @@ from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.close import assert_close
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
+from tests.support.server.frames import frame
 from tests.support.server.json_requests import MASKED, generate
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LONG, MAX_BODY_BYTES, MAX_JOBS, MAX_MESSAGES, MAX_WEBSOCKETS
-from tests.support.server.sockets import frame, open_connection
+from tests.support.server.sockets import open_connection
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 
 
@@ -113,9 +114,7 @@ def test_an_id_in_use_is_refused_and_its_job_continues(websocket: WebsocketClien
     assert websocket.receive_until_finished(1)["a"].images().shape == (100, 35)
 
 
-def test_each_frame_of_a_websocket_is_counted(
-    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_frame_is_counted(in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
 
     async def pause(throttle: FrameThrottle, frames: int) -> None:
@@ -271,9 +270,7 @@ def test_a_client_that_does_not_read_blocks_no_other(limited_server: Server, lim
         generate(limited_client)
 
 
-def test_pings_of_a_client_that_does_not_read_do_not_use_up_memory(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
+def test_pings_of_one_that_does_not_read_use_no_memory(limited_server: Server, limited_client: httpx.Client) -> None:
     def memory() -> float:
         text = limited_client.get("/metrics").text
         return float(text.split("\nprocess_resident_memory_bytes ")[1].split()[0])

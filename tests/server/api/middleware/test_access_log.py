@@ -46,9 +46,7 @@ def test_a_request_or_stream_is_logged_in_one_line(guarded_server: Server, clien
     line_of(guarded_server, "streamed", **fields)
 
 
-def test_a_disconnect_a_full_queue_and_a_refusal_are_logged_with_their_code(
-    guarded_server: Server, client: httpx.Client
-) -> None:
+def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(guarded_server: Server, client: httpx.Client) -> None:
     with open_connection(guarded_server) as connection:
         connection.sendall(post_request(GENERATIONS, {"n": LONG}, **bearer(KEY), x_request_id="crowd"))
         wait_for_metrics(client, lambda now: now.of("num_images_running") == GUARDED_SLOTS)
@@ -85,9 +83,7 @@ def test_failed_and_abandoned_jobs_are_logged_as_such(guarded_server: Server, se
     line_of(guarded_server, ended, "job", ended=ended)
 
 
-def test_probes_are_logged_at_debug_level_and_the_engine_in_the_same_format(
-    guarded_server: Server, client: httpx.Client
-) -> None:
+def test_probes_are_debug_lines_and_engines_have_the_same_format(guarded_server: Server, client: httpx.Client) -> None:
     client.get("/healthz", headers={"x-request-id": "probe"})
     line_of(guarded_server, "probe", level="debug")
     of_engine = [line for line in map(json.loads, guarded_server.log) if line["logger"] == "scanline.engine"]

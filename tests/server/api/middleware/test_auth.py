@@ -172,9 +172,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_names_are_those_of_the_file_of_two_keys_of_one_name_too_and_keys_of_the_settings_are_numbered(
-    path: Path,
-) -> None:
+def test_names_are_those_of_the_file_and_keys_of_the_settings_are_numbered(path: Path) -> None:
     keys = ApiKeys([SecretStr(KEY), SecretStr("sk-2")], path)
     assert [keys.name_of(key.encode()) for key in (KEY, "sk-2", ALICE, BOB)] == ["key-1", "key-2", "alice", "bob"]
     assert [keys.name_of(key) for key in (b"", b"alice", ALICE[:-1].encode(), b"\xff" * 30_000)] == [None] * 4
@@ -214,9 +212,7 @@ def test_a_missing_file_or_a_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
-def test_a_file_that_everyone_can_read_is_warned_about(
-    path: Path, mode: int, warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_world_readable_file_is_warned(path: Path, mode: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
     path.chmod(mode)
     with caplog.at_level(logging.WARNING):
         read_keys(path)

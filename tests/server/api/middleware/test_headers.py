@@ -73,9 +73,7 @@ def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_the_pages_load_files_of_this_server_alone_which_are_cached_for_good(
-    client: httpx.Client, guarded_server: Server, path: str
-) -> None:
+def test_pages_load_own_files_that_are_cached_for_good(client: httpx.Client, guarded_server: Server, path: str) -> None:
     response = client.get(path)
     assert response.headers["content-type"].startswith("text/html")
     assert response.headers["cache-control"] == "no-cache"

@@ -18,10 +18,11 @@ from scanline.server.process.app import build
 from scanline.server.settings import Settings
 from tests.support.commands import refused
 from tests.support.server.error_answers import assert_refused, refused_handshake
+from tests.support.server.frames import WEBSOCKET_HEAD
 from tests.support.server.routes import EDITS, GENERATIONS
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import KEY, PAGE, SECOND_PAGE, bearer
-from tests.support.server.sockets import WEBSOCKET_HEAD, answer_to
+from tests.support.server.sockets import answer_to
 from tests.support.server.websocket_client import STREAM, connected
 
 REBOUND = "rebound.evil.example:8000"
@@ -31,9 +32,7 @@ BAD_HOSTS = ("", "https://a.example", "a.example:80", "a.example/", "a b", "a.ex
 WRONG_HOST, WRONG_ORIGIN = (421, None, "host_not_allowed"), (403, None, "origin_not_allowed")
 
 
-def test_a_server_on_loopback_answers_to_its_own_names_and_one_with_keys_to_any(
-    client: httpx.Client, guarded_server: Server
-) -> None:
+def test_loopback_answers_to_its_names_and_with_keys_to_any(client: httpx.Client, guarded_server: Server) -> None:
     for host in OWN:
         assert client.get("/v1/models", headers={"host": host}).status_code == 200
     headers = {**bearer(KEY), "host": "any.example"}
@@ -158,9 +157,7 @@ def page(guarded_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_the_servers_own_page_allowed_ones_and_programs_open_a_websocket_and_foreign_pages_do_not(
-    server: Server, guarded_server: Server
-) -> None:
+def test_own_and_allowed_pages_open_a_websocket_and_foreign_ones_not(server: Server, guarded_server: Server) -> None:
     own = (None, server.url, server.url.replace("http:", "https:"))
     others = (PAGE, "null", "", "file://", server.url.rpartition(":")[0])
     for one, opened, closed in ((server, own, others), (guarded_server, (PAGE, SECOND_PAGE, None), (FOREIGN,))):
@@ -209,9 +206,7 @@ def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(g
 
 
 @pytest.mark.parametrize("headers", FOREIGN_HEADERS, ids=str)
-def test_foreign_pages_send_no_requests_that_do_more_than_read(
-    client: httpx.Client, server: Server, headers: dict[str, str]
-) -> None:
+def test_foreign_pages_send_no_more_than_reads(client: httpx.Client, server: Server, headers: dict[str, str]) -> None:
     assert_refused(client.post(EDITS, files=PICTURE, headers=headers), *WRONG_ORIGIN)
     assert_refused(client.post(GENERATIONS, json={}, headers=headers), *WRONG_ORIGIN)
     for method, status in {**dict.fromkeys(("PUT", "DELETE", "PATCH", "TRACE"), 403), "GET": 200, "HEAD": 200}.items():
@@ -219,9 +214,7 @@ def test_foreign_pages_send_no_requests_that_do_more_than_read(
     assert refused_handshake(server.url, additional_headers=headers).status_code == 403
 
 
-def test_pages_of_the_server_send_requests_and_allowed_ones_also_across_sites(
-    client: httpx.Client, page: httpx.Client
-) -> None:
+def test_own_pages_send_requests_and_allowed_ones_also_across_sites(client: httpx.Client, page: httpx.Client) -> None:
     both = (own := str(client.base_url).rstrip("/"), own.replace("http:", "https:"))
     cross, same = ({"sec-fetch-site": site} for site in ("cross-site", "same-origin"))
     for sender, headers, status in (

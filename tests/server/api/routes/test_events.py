@@ -34,9 +34,7 @@ def test_a_partial_image_is_the_image_so_far_in_whole_pixels(client: httpx.Clien
         np.testing.assert_array_equal(images(events, "partial_image").reshape(expected.shape), expected)
 
 
-def test_partial_completions_are_evenly_spaced_over_the_hidden_pixels_and_have_all_known_ones(
-    client: httpx.Client,
-) -> None:
+def test_partial_completions_are_evenly_spaced_over_hidden_pixels_and_have_known_ones(client: httpx.Client) -> None:
     """Each has the known pixels of its own image."""
     hidden = np.flatnonzero(HOLE.reshape(-1) == 0)  # of which the partial images have so many
     for painted_ones in ([3], [1, 3, 4]):

@@ -33,9 +33,7 @@ def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> Non
     assert painted(generate(client)).shape == (1, 7, 5)
 
 
-def test_colour_images_are_those_of_painting_without_a_server_and_usage_counts_bytes(
-    colour_client: httpx.Client, colour: Transformer
-) -> None:
+def test_colour_images_are_the_models_and_usage_counts_bytes(colour_client: httpx.Client, colour: Transformer) -> None:
     answer = generate(colour_client, n=2, seed=3)
     np.testing.assert_array_equal(painted(answer), paint(colour, 2, seed=3).images.reshape(2, 3, 4, 3))
     details = {"text_tokens": 0, "image_tokens": 0}
@@ -67,9 +65,7 @@ def test_harmless_fields_change_nothing(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("webp", b"RIFF")])
-def test_an_image_is_of_the_output_format_and_by_accept_the_picture_itself(
-    colour_client: httpx.Client, kind: str, magic: bytes
-) -> None:
+def test_an_image_is_of_the_output_format_also_by_accept(colour_client: httpx.Client, kind: str, magic: bytes) -> None:
     answer = generate(colour_client, seed=4, output_format=kind)
     assert answer["output_format"] == kind
     file = base64.b64decode(answer["data"][0]["b64_json"])
@@ -137,9 +133,7 @@ def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client: httpx
         np.testing.assert_array_equal(painted(edit(shapes_client, **given, **clean))[0, :4], kept[:4])
 
 
-def test_an_edit_without_known_pixels_is_a_generation_and_several_are_completed_one_after_the_other(
-    client: httpx.Client,
-) -> None:
+def test_edits_without_known_pixels_are_generations_and_several_are_completed_in_turn(client: httpx.Client) -> None:
     assert edit(client, image=FILE, keep_rows=0, n=2)["data"] == generate(client, seed=4, n=2)["data"]
     greys = noise(2, 7, 5)
     found = painted(edit(client, image=[text(encode(image)) for image in greys], keep_rows=4, n=3))
@@ -160,9 +154,7 @@ def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
     np.testing.assert_array_equal(painted(several)[1][rows == 255], IMAGE[rows == 255])
 
 
-def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_and_painted_bytes(
-    colour_client: httpx.Client,
-) -> None:
+def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_bytes(colour_client: httpx.Client) -> None:
     answer = edit(colour_client, image=[text(encode(COLOUR))] * 2, mask=text(encode(COLOUR_HOLE)), n=3)
     np.testing.assert_array_equal(painted(answer)[:, COLOUR_HOLE == 255], np.stack([COLOUR[COLOUR_HOLE == 255]] * 6))
     details = {"text_tokens": 0, "image_tokens": 180}

@@ -40,9 +40,7 @@ def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transfo
     ]
 
 
-def test_bits_of_every_byte_have_the_images_shape(
-    colour_client: httpx.Client, colour: Transformer, client: httpx.Client
-) -> None:
+def test_bits_of_bytes_have_the_shape(colour_client: httpx.Client, colour: Transformer, client: httpx.Client) -> None:
     data = scored(colour_client, COLOURS, per_pixel=True)
     alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
     np.testing.assert_allclose([one["per_pixel"] for one in data], alone, rtol=1e-12)
@@ -59,9 +57,7 @@ def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_model_with_an_evaluation_says_how_unusual_an_image_is(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_an_evaluated_model_says_how_unusual_an_image_is(shapes_client: httpx.Client, shapes_model: Model) -> None:
     (one,) = scored(shapes_client, NOISY[None])
     assert (one["typical"], one["noisy"]) == (False, True)
     assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(NOISY[None])[0])
@@ -114,9 +110,7 @@ def test_kept_rows_cost_what_the_model_says_of_them(shapes_client: httpx.Client,
     assert found == [(0, 15, 0.0), (1, 15, 0.0)]
 
 
-def test_each_image_is_read_under_every_class_and_mirrored_too(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_each_image_is_read_under_every_class_and_mirrored(shapes_client: httpx.Client, shapes_model: Model) -> None:
     images = np.concatenate([shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES])
     expected = shapes_model.classify(images)
     assert (expected.bits != expected.compared_bits).all()

@@ -70,9 +70,7 @@ def test_known_bytes_and_scored_images_are_counted_apart(client: httpx.Client, b
     assert Metrics(client).of("images_total", **SCORED) == before.of("images_total", **SCORED) + 3
 
 
-def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
-    full_queue_server: Server, client: httpx.Client, before: Metrics
-) -> None:
+def test_work_is_exposed_while_it_lasts(full_queue_server: Server, client: httpx.Client, before: Metrics) -> None:
     with open_connection(full_queue_server) as connection:  # until it closes, with as many images as there is room for
         connection.sendall(post_request(GENERATIONS, {"n": LONG}))
         wait_for_metrics(client, lambda now: now.of("num_images_running") == QUEUE_SLOTS)
@@ -88,9 +86,7 @@ def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
     wait_for_metrics(client, lambda now: [now.of(name) for name in names] == [0, 0, 0, 0])
 
 
-def test_responses_are_counted_by_the_path_of_their_route_and_errors_by_their_code(
-    full_queue_server: Server, client: httpx.Client
-) -> None:
+def test_responses_are_counted_by_route_and_errors_by_code(full_queue_server: Server, client: httpx.Client) -> None:
     def act() -> Metrics:
         client.get("/v1/models/anything")
         for number in range(3):

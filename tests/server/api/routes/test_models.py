@@ -83,9 +83,7 @@ def test_each_model_paints_its_own_bytes(
         assert (scored["model"], scored["data"][0]["bits_per_dim"] > 0) == (name, True)
 
 
-def test_all_models_are_exposed_with_their_state_a_failed_one_with_its_error_without_its_path(
-    of_several: httpx.Client,
-) -> None:
+def test_models_are_shown_with_their_state_a_failed_one_with_its_error_not_its_path(of_several: httpx.Client) -> None:
     states = {"grey": "ready", "colour": "ready", "broken": "failed"}
     cards = of_several.get("/v1/models").json()["data"]
     assert {card["id"]: card["state"] for card in cards} == states

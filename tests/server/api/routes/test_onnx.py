@@ -59,9 +59,7 @@ def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory: Path) -> None
     assert response.headers["retry-after"] == "2"
 
 
-def test_without_the_extra_onnx_the_server_says_what_to_install(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_it_says_what_to_install(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(models=(str(grey_directory),))
     models = served_models(settings)
     models.default.engine.ready = SimpleNamespace(digest="a")  # no image is painted here, so that no engine starts

@@ -125,9 +125,7 @@ def test_completions_are_those_of_the_library_on_every_face(
     assert_painted(shapes_server, shapes_client, EDITS, law, n=3, seed=4, **given, **fields)
 
 
-def test_guided_images_are_those_of_the_library_on_every_face(
-    guided_server: Server, guided: httpx.Client, guided_model: Model
-) -> None:
+def test_guidance_is_that_of_the_library(guided_server: Server, guided: httpx.Client, guided_model: Model) -> None:
     asked = {"class_name": "star", "seed": 7, "temperature": 0.8, "n": 3}
     law, fields = guided_model.sample(**asked, guidance=2.5), {**STAR, "guidance": 2.5, "n": 3}
     assert (law.array != guided_model.sample(**asked, guidance=1).array).any()
@@ -155,9 +153,7 @@ def test_a_noisy_picture_is_classified_to_within_a_tolerance(guided: httpx.Clien
     assert one["bits_per_dim"] == pytest.approx(exact[0], rel=1e-6)
 
 
-def test_a_request_that_says_nothing_gets_the_models_defaults_and_is_told_them(
-    guided_server: Server, guided: httpx.Client
-) -> None:
+def test_a_request_that_says_nothing_gets_the_models_defaults(guided_server: Server, guided: httpx.Client) -> None:
     said = {name: value for name, value in DEFAULTS.items() if name != "particles"}
     unsaid, same = (generate(guided, n=3, seed=7, **fields) for fields in ({}, said))
     assert unsaid["data"] == same["data"]
@@ -224,9 +220,7 @@ def test_what_is_wrong_is_refused_on_every_face(guided_server: Server, guided: h
             assert_error({"error": job.messages[-1]["error"]}, param, code)
 
 
-def test_what_a_form_a_route_or_a_model_cannot_have_is_refused(
-    guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client
-) -> None:
+def test_what_cannot_be_had_is_refused(guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client) -> None:
     for name, wrong in (("guidance", "strong"), ("guidance", "nan"), ("guidance", "11"), ("particles", "many")):
         response = guided.post(EDITS, files=FILES, data={"class": "star", name: wrong})
         assert_refused(response, 400, name, INVALID)

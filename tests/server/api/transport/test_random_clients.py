@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.frames import Opcode
 
-from tests.support.server.metrics_reader import Metrics, wait_for_metrics
+from tests.support.server.frames import WEBSOCKET_HEAD, frame
+from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
-from tests.support.server.sockets import WEBSOCKET_HEAD, frame, open_connection, post_request, reset
+from tests.support.server.sockets import open_connection, post_request, reset
 from tests.support.waiting import wait_for
 
 GENERATIONS = "/v1/images/generations"
@@ -134,9 +135,8 @@ def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
 
 def assert_unharmed(server: Server) -> None:
     """Fails unless all connections of generated clients are gone, and their work."""
-    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
-        names = ("num_images_reserved", "num_images_running", "websocket_connections")
-        wait_for_metrics(client, lambda now: all(now.of(name) == 0 for name in names))
+    with server.client() as client:
+        wait_until_idle(client, "websocket_connections")
         assert client.post(GENERATIONS, json={}).status_code == 200
         assert not [one for one in Metrics(client).samples if one.labels.get("code") == "internal_error"]
     log = "".join(server.log)

@@ -18,19 +18,11 @@ from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.frames import WEBSOCKET_HEAD, frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
-from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments
-from tests.support.server.sockets import (
-    GET_ASSET,
-    WEBSOCKET_HEAD,
-    frame,
-    open_connection,
-    open_websocket,
-    parse_response,
-    post_request,
-    read_until_closed,
-)
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments, serve_with
+from tests.support.server.sockets import GET_ASSET, answer_to, open_connection, post_request, read_until_closed
 from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
 
@@ -62,27 +54,23 @@ ROOM = {"max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client
 def strict_server(grey_directory: Path) -> Iterator[Server]:
     """Two seconds for everything."""
     seconds = {f"{name}-timeout": 2 for name in ("receive", "send", "keep-alive")}
-    with serve(grey_directory, *arguments({**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE}), "--slots", "4") as server:
+    options = {**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE, "slots": 4}
+    with serve_with(grey_directory, options) as server:
         yield server
-    assert not [line for line in server.log if "Traceback" in line]
 
 
 @pytest.fixture
 def client(strict_server: Server) -> Iterator[httpx.Client]:
     """It keeps no connection: the server closes one that waits, maybe just as the next request is sent."""
     fresh = httpx.Limits(max_keepalive_connections=0)
-    with httpx.Client(base_url=strict_server.url, timeout=PATIENCE, limits=fresh) as client:
+    with strict_server.client(limits=fresh) as client:
         yield client
 
 
 @pytest.mark.parametrize("label", HANDSHAKES)
-def test_what_is_no_websocket_handshake_is_refused_and_closed(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_what_is_no_handshake_is_refused_and_closed(strict_server: Server, client: httpx.Client, label: str) -> None:
     before = Metrics(client).errors("invalid_websocket_handshake")
-    with open_connection(strict_server) as connection:
-        connection.sendall(HANDSHAKES[label])
-        response = parse_response(read_until_closed(connection))
+    response = answer_to(strict_server, HANDSHAKES[label])
     assert_refused(response, 400, None, "invalid_websocket_handshake")
     assert response.headers["connection"] == "close"
     assert Metrics(client).errors("invalid_websocket_handshake") == before + 1
@@ -92,9 +80,7 @@ def test_what_is_no_websocket_handshake_is_refused_and_closed(
 
 
 @pytest.mark.parametrize("label", UNFINISHED)
-def test_a_message_that_does_not_end_in_time_closes_its_websocket(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_a_message_without_end_closes_its_websocket(strict_server: Server, client: httpx.Client, label: str) -> None:
     before = Metrics(client).errors("receive_timeout")
     first, more = UNFINISHED[label]
     with open_connection(strict_server) as connection:

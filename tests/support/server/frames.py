@@ -1,0 +1,23 @@
+"""A websocket's handshake and frames as bytes, for what no client library sends."""
+
+import socket
+
+from websockets.frames import Frame, Opcode
+
+from tests.support.server.sockets import until
+
+WEBSOCKET_HEAD = (
+    b"GET /v1/images/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+def frame(opcode: Opcode, data: bytes = b"", fin: bool = True) -> bytes:
+    """A frame as a client sends it."""
+    return Frame(opcode, data, fin=fin).serialize(mask=True, extensions=[])
+
+
+def open_websocket(connection: socket.socket) -> None:
+    """Makes a websocket of a bare connection, on which frames are then written by hand."""
+    connection.sendall(WEBSOCKET_HEAD + b"\r\n")
+    assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
