@@ -20,17 +20,9 @@ from tests.support.server.shared_servers import LONG
 @pytest.fixture(scope="package")
 def in_process_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
     """Its address and its engine client; room for two long jobs."""
-    settings = Settings(
-        models=(str(grey_directory),),
-        slots=64,
-        threads=1,
-        max_images_per_request=LONG,
-        max_waiting_images=2 * LONG,
-        client_share=1,
-        request_timeout=1_000_000,
-        max_overhead_per_second=100_000,
-    )
-    with serve_in_process(settings) as served:
+    limits = {"max_images_per_request": LONG, "max_waiting_images": 2 * LONG, "client_share": 1}
+    limits |= {"request_timeout": 1_000_000, "max_overhead_per_second": 100_000, "slots": 64, "threads": 1}
+    with serve_in_process(Settings(models=(str(grey_directory),), **limits)) as served:
         yield served
 
 

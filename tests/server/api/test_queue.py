@@ -1,4 +1,5 @@
-"""The room of the queue: how much of it one client may have, and how long a request may take."""
+"""The room of the queue: how much of it one client may have, how long a request may take, and that a client which
+disconnects gives its room back, on every transport, at every stage, however it closes."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,12 +12,14 @@ from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
+from tests.support.server.frames import LONG_WORK
 from tests.support.server.in_process_server import serve_in_process, wait_until_no_jobs
-from tests.support.server.json_requests import post
-from tests.support.server.metrics_reader import Metrics, wait_until_idle
+from tests.support.server.json_requests import MASKED, post
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import Server
-from tests.support.server.shared_servers import LONG, NO_DEADLINE, serve_with
+from tests.support.server.shared_servers import LIMITED_SLOTS, LONG, NO_DEADLINE, serve_with
+from tests.support.server.sockets import CLOSES, open_connection, post_request, reset
 from tests.support.server.sse_reader import read, slow_stream
 from tests.support.server.websocket_client import WebsocketClient, connected
 from tests.support.waiting import PATIENCE, wait_for
@@ -62,14 +65,8 @@ def test_a_refused_request_gives_its_room_back(full_queue_client: httpx.Client) 
 
 
 SLOTS, MAX_WEBSOCKETS = 4, 4
-OPTIONS = {
-    "slots": SLOTS,
-    "max-waiting-images": LONG - SLOTS,
-    "max-images-per-request": LONG,
-    "max-websockets": MAX_WEBSOCKETS,
-    **NO_DEADLINE,
-    "client-share": 0.5,
-}
+OPTIONS = {"slots": SLOTS, "max-waiting-images": LONG - SLOTS, "max-websockets": MAX_WEBSOCKETS}
+OPTIONS |= {"max-images-per-request": LONG, "client-share": 0.5, **NO_DEADLINE}
 SECOND_ADDRESS = "127.0.0.2"  # of a second client on this machine
 
 
@@ -151,3 +148,54 @@ def test_a_stream_that_is_not_read_times_out(impatient: tuple[str, EngineClient]
     with slow_stream(url, n=LONG):
         wait_for(lambda: engine.jobs, "a job")
         wait_until_no_jobs(engine)
+
+
+def ended(metrics: Metrics, reason: str) -> float:
+    return metrics.of("request_success_total", operation="paint", finished_reason=reason)
+
+
+@pytest.mark.parametrize("close", CLOSES)
+@pytest.mark.parametrize("transport", LONG_WORK)
+def test_a_client_that_disconnects_while_painting_gives_its_room_back(
+    limited_server: Server, limited_client: httpx.Client, transport: str, close: str
+) -> None:
+    before = ended(Metrics(limited_client), "cancelled")
+    with open_connection(limited_server) as connection:
+        LONG_WORK[transport](connection)
+        if transport != "post":  # a stream, of which some has been read
+            read = 0
+            while read < 20_000:
+                read += len(connection.recv(4096))
+        wait_for_metrics(limited_client, lambda now: now.of("num_images_running") == LIMITED_SLOTS)
+        CLOSES[close](connection)
+        wait_until_idle(limited_client)
+    assert ended(Metrics(limited_client), "cancelled") == before + 1
+
+
+def test_a_disconnect_during_the_response_cancels_nothing(limited_server: Server, limited_client: httpx.Client) -> None:
+    """Its images are painted; the server stays silent about the connection and counts the request as finished."""
+    before = Metrics(limited_client)
+    with open_connection(limited_server, receive_buffer=4096) as connection:
+        connection.sendall(post_request(GENERATIONS, {"n": 1000}))
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        reset(connection)
+    expected = ended(before, "finished") + 1
+    now = wait_for_metrics(limited_client, lambda now: ended(now, "finished") == expected)
+    assert ended(now, "cancelled") == ended(before, "cancelled")
+
+
+@pytest.mark.parametrize(("url", "close"), [(GENERATIONS, "half-close"), (EDITS, "reset")])
+def test_a_client_that_disconnects_during_its_request_has_nothing_painted(
+    limited_server: Server, limited_client: httpx.Client, url: str, close: str
+) -> None:
+    """The server knows of the request, since it logs it, and neither accepts nor counts an image."""
+    before = Metrics(limited_client)
+    fields = {"image": MASKED["image"], "keep_rows": 3}
+    with open_connection(limited_server) as connection:
+        connection.sendall(post_request(url, fields, x_request_id=f"unsent-{close}")[:-20])
+        assert Metrics(limited_client).of("num_images_reserved") == 0
+        CLOSES[close](connection)
+        wait_for(lambda: any(f"request_id=unsent-{close}" in line for line in limited_server.log), "a log line")
+    now = wait_until_idle(limited_client)
+    for name in ("request_success_total", "images_total", "generation_tokens_total"):
+        assert now.of(name) == before.of(name)

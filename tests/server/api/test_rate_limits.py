@@ -18,14 +18,7 @@ from scanline.server.api.middleware import wrong_keys
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.api.middleware.overhead import OverheadMiddleware
 from scanline.server.api.middleware.wrong_keys import FREE, MAX_ADDRESSES, MAX_DELAYED_OF_ONE, WrongKeyDelays
-from scanline.server.api.rate_limit import (
-    BURST_SECONDS,
-    MAX_CLIENTS,
-    MAX_DELAY_SECONDS,
-    REFUSED_KEY_UNITS,
-    FrameThrottle,
-    OverheadLimit,
-)
+from scanline.server.api.rate_limit import BURST_SECONDS, MAX_DELAY_SECONDS, FrameThrottle, OverheadLimit
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
@@ -98,10 +91,10 @@ def test_nothing_waits_while_the_server_drains_and_a_probe_waits_no_longer_than_
 
 def test_the_clients_that_are_remembered_are_bounded() -> None:
     limit, delays = OverheadLimit(RATE), WrongKeyDelays()
-    for number in range(2 * max(MAX_CLIENTS, MAX_ADDRESSES)):
+    for number in range(2 * max(rate_limit.MAX_CLIENTS, MAX_ADDRESSES)):
         limit.charge(f"client {number}", 1)
         delays._count(f"address {number}")
-    assert (len(limit.accounts), len(delays.counts)) == (MAX_CLIENTS, MAX_ADDRESSES)
+    assert (len(limit.accounts), len(delays.counts)) == (rate_limit.MAX_CLIENTS, MAX_ADDRESSES)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +159,7 @@ def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch: pytest.Mo
         await asyncio.gather(*(app({**scope}, Request(scope).receive, send) for _ in range(guesses)))
         return budgets.overhead.accounts["10.0.0.1"].units
 
-    assert asyncio.run(units()) == pytest.approx(guesses + refused * REFUSED_KEY_UNITS, abs=5)
+    assert asyncio.run(units()) == pytest.approx(guesses + refused * rate_limit.REFUSED_KEY_UNITS, abs=5)
     assert statuses.count(429) == refused
 
 

@@ -131,13 +131,6 @@ def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(cli
     assert "content-encoding" not in client.post(GENERATIONS, json={"n": 100}).headers
 
 
-def test_a_slash_too_many_or_too_few_is_not_redirected(client: httpx.Client) -> None:
-    for path in ("/docs/", "/healthz/", "/v1/models/", "/v1/images/generations/", "/assets", "/metrics/"):
-        answer = client.get(path)
-        assert answer.status_code in (404, 405), path
-        assert "location" not in answer.headers
-
-
 def test_readiness_names_models_only_to_clients_with_a_key(client: httpx.Client, guarded_server: Server) -> None:
     assert client.get("/readyz").json() == {"status": "ready", "models": {"grey": "ready"}}
     url = f"{guarded_server.url}/readyz"

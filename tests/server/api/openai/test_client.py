@@ -1,8 +1,7 @@
-"""The official OpenAI clients, unchanged but for their base_url: synchronous and asynchronous."""
+"""The official OpenAI client, unchanged but for its base_url."""
 
 from __future__ import annotations
 
-import asyncio
 import io
 import os
 import signal
@@ -23,13 +22,12 @@ from scanline.server.api.routes import image_events
 from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.pictures import encode, noise
 from tests.support.server.json_requests import FILES, HOLE, IMAGE
-from tests.support.server.openai_clients import async_official, pictures
 from tests.support.server.openai_clients import official as connect
+from tests.support.server.openai_clients import pictures
 from tests.support.server.running_server import PATIENCE, Server
 
 if TYPE_CHECKING:
     import openai
-    from openai.types import ImagesResponse
 
 FILE, MASK = FILES["image"], FILES["mask"]
 
@@ -62,21 +60,6 @@ def test_what_is_none_is_as_if_it_were_not_there(official: openai.OpenAI) -> Non
     harmless = ("background", "quality", "style", "moderation", "output_compression")
     answer = official.images.generate(prompt="", **dict.fromkeys((*names, *harmless)))
     assert (pictures(answer).shape, answer.output_format) == ((1, 7, 5), "png")
-
-
-def test_the_asynchronous_client_gets_the_same(server: Server, official: openai.OpenAI) -> None:
-    fields = {"prompt": "", "n": 3, "extra_body": {"seed": 7}}
-
-    async def call() -> tuple[list[str], ImagesResponse, list[str | None]]:
-        async with async_official(server.url) as client:
-            ids = [model.id async for model in client.models.list()]
-            stream = await client.images.generate(**fields, stream=True)
-            streamed = {event.index: event.b64_json async for event in stream}
-            return ids, await client.images.generate(**fields), [streamed[index] for index in range(3)]
-
-    ids, answer, streamed = asyncio.run(call())
-    assert (ids, answer.data) == (["grey"], official.images.generate(**fields).data)
-    assert streamed == [one.b64_json for one in answer.data or []]
 
 
 def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server: Server, shapes_model: Model) -> None:

@@ -16,16 +16,7 @@ from starlette.types import Message
 from scanline.model import zoo
 from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.score import Scores
-from scanline.server.api.payload.answers import (
-    JSON,
-    MAX_PER_PIXEL_BYTES,
-    PART_BYTES,
-    WorkingResponse,
-    check_per_pixel,
-    painted_chunks,
-    scored_chunks,
-    send_answer,
-)
+from scanline.server.api.payload import answers
 from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Likelihood, LikelihoodsAnswer, Usage
 from scanline.server.models.registry import served_models
@@ -56,7 +47,7 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
     empty = ImagesAnswer(model=model, data=[], output_format="png", size="4x5", **fields)
     images = noise(len(bits), 5, 4)
     facts = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
-    found = whole(painted_chunks(empty, images, facts, JSON, OUTPUT))
+    found = whole(answers.painted_chunks(empty, images, facts, answers.JSON, OUTPUT))
     parsed = ImagesAnswer.model_validate_json(found)
     assert parsed.model_copy(update={"data": []}) == empty
     expected = [(index, one if np.isfinite(one) else None) for index, one in enumerate(bits)]
@@ -72,7 +63,7 @@ def test_likelihoods_in_pieces_are_those_of_the_task(count: int, per_pixel: bool
     scores = Scores(tuple(bits), np.zeros(count, bool), None)
     empty = LikelihoodsAnswer(created=1, model="m", typical_bits_per_dim=None, data=[])
     items = [Likelihood(index=index, bits_per_dim=bits[index].mean()) for index in range(count)]
-    found = json.loads(whole(scored_chunks(empty, items, scores, SMALL, per_pixel)))
+    found = json.loads(whole(answers.scored_chunks(empty, items, scores, SMALL, per_pixel)))
     assert [one["index"] for one in found["data"]] == list(range(count))
     for one, expected in zip(found["data"], bits, strict=True):
         mean = expected.mean()
@@ -110,9 +101,9 @@ class Connection:
         request: Any = self  # of a request, only `receive` is used
 
         async def work(send: Any) -> bytes | None:
-            return await send_answer(request, send, self.pieces(count), {"content-type": "text/plain"}, timeout)
+            return await answers.send_answer(request, send, self.pieces(count), {"content-type": "text/plain"}, timeout)
 
-        await WorkingResponse(work)({"type": "http"}, self.receive, self.send)
+        await answers.WorkingResponse(work)({"type": "http"}, self.receive, self.send)
 
 
 def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
@@ -123,7 +114,7 @@ def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
             await asyncio.sleep(0)
         for _ in range(100):
             await asyncio.sleep(0)
-        assert connection.made * PIECE < 3 * (PART_BYTES + PIECE)
+        assert connection.made * PIECE < 3 * (answers.PART_BYTES + PIECE)
         connection.reads.set()
         await sending
         assert b"".join(message.get("body", b"") for message in connection.messages) == b"a" * 1000 * PIECE
@@ -158,11 +149,11 @@ def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: Websock
 
 def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images() -> None:
     large = config(height=32, width=32, channels=3)
-    most = MAX_PER_PIXEL_BYTES // large.bytes
-    check_per_pixel(most, large)
+    most = answers.MAX_PER_PIXEL_BYTES // large.bytes
+    answers.check_per_pixel(most, large)
     with pytest.raises(InvalidInput, match=f"at most {most} images of 32x32"):
-        check_per_pixel(most + 1, large)
-    check_per_pixel(1, config(height=1024, width=1024, channels=1))
+        answers.check_per_pixel(most + 1, large)
+    answers.check_per_pixel(1, config(height=1024, width=1024, channels=1))
 
 
 def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from scanline.model.formats.code_file import MEDIA_TYPE, Codes, read
-from scanline.model.inference import Model
 from tests.support.pictures import decode, encode, noise, painted, text
 from tests.support.server.error_answers import assert_error, assert_refused
 from tests.support.server.json_requests import post
@@ -142,12 +141,6 @@ def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) 
     assert "5000 images" in response.json()["error"]["message"]
 
 
-def test_a_code_of_a_colour_model_is_no_code_here(client: httpx.Client, colour_client: httpx.Client) -> None:
-    file = file_of(colour_client, noise(1, 3, 4, 3))
-    np.testing.assert_array_equal(painted(post(colour_client, DECODINGS, code=text(file))), noise(1, 3, 4, 3))
-    assert_refused(client.post(DECODINGS, json={"code": text(file)}), 400, "code", "other_model")
-
-
 def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(client: httpx.Client) -> None:
     answer = post(client, CODES, image=TEXTS)
     card = client.get("/v1/models/grey").json()
@@ -173,13 +166,3 @@ def test_a_file_of_all_pictures_by_field_or_by_accept(client: httpx.Client) -> N
     assert len(read(accepted.content).codes.codes) == 1
     single = sum(one["bytes"] for one in post(client, CODES, image=TEXTS)["data"])
     assert len(accepted.content) < len(whole.content) < single
-
-
-def test_a_class_is_used_where_it_makes_a_code_shorter(shapes_client: httpx.Client, shapes_model: Model) -> None:
-    stars = [text(encode(image)) for image in shapes_model.sample(6, class_name="star", seed=2).array]
-    plain, starred = (post(shapes_client, CODES, image=stars, **more)["data"] for more in ({}, {"class": "star"}))
-    assert {one["class"] for one in plain} == {None}
-    assert {one["class"] for one in starred} == {None, "star"}
-    for before, after in zip(plain, starred, strict=True):
-        assert after["bits"] <= before["bits"]
-        assert (after["bits"] == before["bits"]) == (after["class"] is None)

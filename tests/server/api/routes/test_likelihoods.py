@@ -9,10 +9,10 @@ from scanline.model.inference import Model
 from scanline.model.likelihood.classification import mixture_bits
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from tests.support.pictures import encode, noise, painted, text
+from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.json_requests import CLEAN, FILES, HOLE, IMAGE, MASKED, NOISY, post
-from tests.support.server.routes import CLASSIFICATIONS, GENERATIONS, LIKELIHOODS
+from tests.support.server.routes import CLASSIFICATIONS, LIKELIHOODS
 from tests.support.shapes import MAX_IMAGES, ROOM
 
 GREYS, COLOURS = noise(2, 7, 5), noise(2, 3, 4, 3)
@@ -48,13 +48,6 @@ def test_bits_of_bytes_have_the_shape(colour_client: httpx.Client, colour: Trans
     assert np.shape([one["per_pixel"] for one in data]) == (2, 7, 5)
     files = [("image[]", ("a.png", encode(image))) for image in GREYS]
     assert client.post(LIKELIHOODS, files=files, data={"per_pixel": "true"}).json()["data"] == data
-
-
-def test_a_painted_image_scores_the_bits_of_its_painting(client: httpx.Client) -> None:
-    answer = post(client, GENERATIONS, n=4, seed=1, temperature=0.7)
-    again = scored(client, painted(answer))
-    expected, found = ([one["bits_per_dim"] for one in each] for each in (answer["data"], again))
-    assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_an_evaluated_model_says_how_unusual_an_image_is(shapes_client: httpx.Client, shapes_model: Model) -> None:

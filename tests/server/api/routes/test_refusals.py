@@ -24,110 +24,72 @@ KNOWN = np.full((7, 5), 255, np.uint8)
 BETWEEN = KNOWN.copy()  # a value between black and white
 BETWEEN[0, 0], BETWEEN[3:] = 128, 0
 ALL, NOTHING = text(encode(KNOWN)), text(encode(KNOWN * 0))
-LOW, OTHER_SIZE = text(encode(noise(6, 5))), text(encode(noise(5, 7)))
-RESIZED = {"size_policy": "resize"}
-Case = tuple[dict[str, Any], str, str]  # fields, the parameter that is named, the code
-
-FIELDS: dict[str, dict[str, Case]] = {  # by route and label; None leaves a field out
-    GENERATIONS: {
-        "no images": ({"n": 0}, "n", "invalid_value"),
-        "too many images": ({"n": 2001}, "n", "invalid_value"),
-        "n as text": ({"n": "4"}, "n", "invalid_value"),
-        "a negative seed": ({"seed": -2}, "seed", "invalid_value"),
-        "a seed of 64 bits": ({"seed": 2**63}, "seed", "invalid_value"),
-        "temperature 0": ({"temperature": 0}, "temperature", "invalid_value"),
-        "temperature 3": ({"temperature": 3}, "temperature", "invalid_value"),
-        "temperature NaN": ({"temperature": float("nan")}, "temperature", "invalid_value"),
-        "guidance of a model without classes": ({"guidance": 2}, "guidance", "guidance_not_supported"),
-        "a misspelt field": ({"temprature": 0.9}, "temprature", "unknown_parameter"),
-        "a prompt": ({"prompt": "a cat"}, "prompt", "prompt_not_supported"),
-        "another size": ({"size": "28x28"}, "size", "invalid_value"),
-        "a size without numbers": ({"size": "large", **RESIZED}, "size", "invalid_value"),
-        "a size of no pixels": ({"size": "0x5", **RESIZED}, "size", "invalid_value"),
-        "too large a size": ({"size": "2049x5", **RESIZED}, "size", "invalid_value"),
-        "too many pixels": ({"size": "2048x2048", "n": 5, **RESIZED}, "size", "invalid_value"),
-        "an unknown kind of answer": ({"response_format": "bytes"}, "response_format", "invalid_value"),
-        "a lossy format": ({"output_format": "jpeg"}, "output_format", "invalid_value"),
-        "partial images without a stream": ({"partial_images": 2}, "partial_images", "invalid_value"),
-        "too many partial images": ({"stream": True, "partial_images": 4}, "partial_images", "invalid_value"),
-        "a background": ({"background": "transparent"}, "background", "unsupported_parameter"),
-        "a field of edits": ({"keep_rows": 4}, "keep_rows", "unknown_parameter"),
-    },
-    EDITS: {
-        "no image": ({"image": None, "keep_rows": 3}, "image", "missing_parameter"),
-        "an empty list of images": ({"image": [], "keep_rows": 3}, "image", "invalid_value"),
-        "an image that is a number": ({"image": 7, "keep_rows": 3}, "image", "invalid_value"),
-        "an image that is not base64": ({"image": "seven!", "keep_rows": 3}, "image", "invalid_base64"),
-        "a URL": ({"image": "https://localhost/seven.png", "keep_rows": 3}, "image", "invalid_base64"),
-        "one bad image of two": ({"image": [GIVEN, text(FILE[:50])], "keep_rows": 3}, "image", "invalid_image"),
-        "too many images": ({"image": [GIVEN] * 3, "n": 1000, "keep_rows": 3}, "n", "invalid_value"),
-        "images of very many digits": ({"image": [GIVEN] * 3, "n": 10**4300 - 1}, "n", "invalid_value"),
-        "nothing that decides": ({}, "mask", "missing_parameter"),
-        "two that decide": ({"keep_rows": 3, "mask": MASK}, "keep_rows", "invalid_value"),
-        "all rows kept": ({"keep_rows": 7}, "keep_rows", "invalid_value"),
-        "a mask of another size": ({"mask": LOW}, "mask", "wrong_size"),
-        "a mask that is no picture": ({"mask": text(FILE[:50])}, "mask", "invalid_image"),
-        "a mask with values between": ({"mask": text(encode(BETWEEN))}, "mask", "invalid_mask"),
-        "nothing to paint": ({"mask": ALL}, "mask", "invalid_mask"),
-        "nothing transparent": ({"image": text(encode(np.dstack((IMAGE, KNOWN))))}, "image", "invalid_mask"),
-        "a picture of many scans": (
-            {"keep_rows": 3, "image": text(of_scans(5000)), **RESIZED},
-            *("image", "invalid_image"),
-        ),
-        "a misspelt field": ({"keep_row": 3}, "keep_row", "unknown_parameter"),
-        "a field of likelihoods": ({"keep_rows": 3, "per_pixel": True}, "per_pixel", "unknown_parameter"),
-    },
-    LIKELIHOODS: {
-        "particles without a mask": ({"particles": 16}, "particles", "invalid_value"),
-        "more particles than slots": ({"mask": MASK, "particles": 64}, "particles", "invalid_value"),
-        "a single repeat": ({"mask": MASK, "repeats": 1}, "repeats", "invalid_value"),
-        "repeats as text": ({"mask": MASK, "repeats": "some"}, "repeats", "invalid_value"),
-        "more repeats than images": ({"keep_rows": 3, "repeats": MAX_IMAGES + 1}, "repeats", "invalid_value"),
-        "bits of every byte": ({"mask": MASK, "per_pixel": True}, "per_pixel", "invalid_value"),
-        "two masks": ({"mask": MASK, "keep_rows": 3}, "keep_rows", "invalid_value"),
-        "nothing known": ({"keep_rows": 0}, "keep_rows", "invalid_mask"),
-        "a mask of nothing known": ({"mask": NOTHING}, "mask", "invalid_mask"),
-        "nothing hidden": ({"mask": ALL}, "mask", "invalid_mask"),
-        "all rows": ({"keep_rows": 7}, "keep_rows", "invalid_value"),
-        "a temperature": ({"mask": MASK, "temperature": 0.9}, "temperature", "unknown_parameter"),
-        "too many images": ({"image": [""] * (MAX_IMAGES + 1)}, "image", "invalid_value"),
-    },
-    CLASSIFICATIONS: {
-        "no image": ({"image": None}, "image", "missing_parameter"),
-        "an empty list": ({"image": []}, "image", "invalid_value"),
-        "another size": ({"image": OTHER_SIZE, "size_policy": "exact"}, "image", "wrong_size"),
-        "a class": ({"class": "star"}, "class", "unknown_parameter"),
-        "a mask": ({"mask": MASK}, "mask", "unknown_parameter"),
-    },
-    CODES: {
-        "no image": ({"image": []}, "image", "invalid_value"),
-        "a class of a model without any": ({"class": "star"}, "class", "invalid_value"),
-        "another form": ({"output_format": "png"}, "output_format", "invalid_value"),
-        "no images to a code": ({"images_a_code": 0}, "images_a_code", "invalid_value"),
-        "a field of edits": ({"keep_rows": 3}, "keep_rows", "unknown_parameter"),
-        "too many images": ({"image": [""] * 2001}, "image", "invalid_value"),
-    },
-    DECODINGS: {
-        "no code": ({"code": []}, "code", "invalid_value"),
-        "a code that is a number": ({"code": 7}, "code", "invalid_value"),
-        "a code that is not base64": ({"code": "seven!"}, "code", "invalid_base64"),
-        "too many codes": ({"code": [""] * 2001}, "code", "invalid_value"),
-        "an image that is not there": ({"images": "3,7"}, "images", "invalid_value"),
-        "a range backwards": ({"images": "3-2"}, "images", "invalid_value"),
-        "words": ({"images": "all"}, "images", "invalid_value"),
-        "an image twice": ({"images": [1, "0-2"]}, "images", "invalid_value"),
-        "many numbers": ({"images": "1," * 2000}, "images", "invalid_value"),
-        "a seed": ({"seed": 4}, "seed", "unknown_parameter"),
-        "partial images without a stream": ({"partial_images": 2}, "partial_images", "invalid_value"),
-    },
-    STEPS: {
-        "a layer": ({"layer": 1}, "layer", "invalid_value"),
-        "a head": ({"head": 2}, "head", "invalid_value"),
-        "a step": ({"first": 35}, "first", "invalid_value"),
-        "too many steps": ({"steps": 65}, "steps", "invalid_value"),
-        "two pictures": ({"image": [GIVEN] * 2}, "image", "invalid_value"),
-    },
-}
+LOW, CUT = text(encode(noise(6, 5))), text(FILE[:50])
+ROWS, RESIZED = {"keep_rows": 3}, {"size_policy": "resize"}
+INVALID, UNKNOWN = "invalid_value", "unknown_parameter"
+# route, a field, wrong values of it, and the code; what is beside it. None leaves a field out; the field is named.
+WRONG: list[tuple[str, str, list[Any], str, dict[str, Any]]] = [
+    (GENERATIONS, "n", [0, 2001, "4"], INVALID, {}),
+    (GENERATIONS, "seed", [-2, 2**63], INVALID, {}),
+    (GENERATIONS, "temperature", [0, 3, float("nan")], INVALID, {}),
+    (GENERATIONS, "guidance", [2], "guidance_not_supported", {}),  # of a model without classes
+    (GENERATIONS, "temprature", [0.9], UNKNOWN, {}),
+    (GENERATIONS, "keep_rows", [4], UNKNOWN, {}),
+    (GENERATIONS, "prompt", ["a cat"], "prompt_not_supported", {}),
+    (GENERATIONS, "size", ["28x28"], INVALID, {}),
+    (GENERATIONS, "size", ["large", "0x5", "2049x5"], INVALID, RESIZED),
+    (GENERATIONS, "size", ["2048x2048"], INVALID, {"n": 5, **RESIZED}),
+    (GENERATIONS, "response_format", ["bytes"], INVALID, {}),
+    (GENERATIONS, "output_format", ["jpeg"], INVALID, {}),
+    (GENERATIONS, "partial_images", [2], INVALID, {}),
+    (GENERATIONS, "partial_images", [4], INVALID, {"stream": True}),
+    (GENERATIONS, "background", ["transparent"], "unsupported_parameter", {}),
+    (EDITS, "image", [None], "missing_parameter", ROWS),
+    (EDITS, "image", [[], 7], INVALID, ROWS),
+    (EDITS, "image", ["seven!", "https://localhost/seven.png"], "invalid_base64", ROWS),
+    (EDITS, "image", [[GIVEN, CUT]], "invalid_image", ROWS),
+    (EDITS, "image", [text(of_scans(5000))], "invalid_image", ROWS | RESIZED),
+    (EDITS, "image", [text(encode(np.dstack((IMAGE, KNOWN))))], "invalid_mask", {}),  # nothing transparent
+    (EDITS, "n", [1000, 10**4300 - 1], INVALID, ROWS | {"image": [GIVEN] * 3}),
+    (EDITS, "mask", [None], "missing_parameter", {}),
+    (EDITS, "mask", [LOW], "wrong_size", {}),
+    (EDITS, "mask", [CUT], "invalid_image", {}),
+    (EDITS, "mask", [text(encode(BETWEEN)), ALL], "invalid_mask", {}),
+    (EDITS, "keep_rows", [3], INVALID, {"mask": MASK}),
+    (EDITS, "keep_rows", [7], INVALID, {}),
+    (EDITS, "keep_row", [3], UNKNOWN, {}),
+    (EDITS, "per_pixel", [True], UNKNOWN, ROWS),
+    (LIKELIHOODS, "particles", [16], INVALID, {}),
+    (LIKELIHOODS, "particles", [64], INVALID, {"mask": MASK}),  # more than slots
+    (LIKELIHOODS, "repeats", [1, "some", MAX_IMAGES + 1], INVALID, {"mask": MASK}),
+    (LIKELIHOODS, "per_pixel", [True], INVALID, {"mask": MASK}),
+    (LIKELIHOODS, "keep_rows", [3], INVALID, {"mask": MASK}),
+    (LIKELIHOODS, "keep_rows", [0], "invalid_mask", {}),
+    (LIKELIHOODS, "keep_rows", [7], INVALID, {}),
+    (LIKELIHOODS, "mask", [NOTHING, ALL], "invalid_mask", {}),
+    (LIKELIHOODS, "temperature", [0.9], UNKNOWN, {"mask": MASK}),
+    (LIKELIHOODS, "image", [[""] * (MAX_IMAGES + 1)], INVALID, {}),
+    (CLASSIFICATIONS, "image", [None], "missing_parameter", {}),
+    (CLASSIFICATIONS, "image", [[]], INVALID, {}),
+    (CLASSIFICATIONS, "image", [text(encode(noise(5, 7)))], "wrong_size", {"size_policy": "exact"}),
+    (CLASSIFICATIONS, "class", ["star"], UNKNOWN, {}),
+    (CLASSIFICATIONS, "mask", [MASK], UNKNOWN, {}),
+    (CODES, "image", [[], [""] * 2001], INVALID, {}),
+    (CODES, "class", ["star"], INVALID, {}),  # of a model without any
+    (CODES, "output_format", ["png"], INVALID, {}),
+    (CODES, "images_a_code", [0], INVALID, {}),
+    (CODES, "keep_rows", [3], UNKNOWN, {}),
+    (DECODINGS, "code", [[], 7, [""] * 2001], INVALID, {}),
+    (DECODINGS, "code", ["seven!"], "invalid_base64", {}),
+    (DECODINGS, "images", ["3,7", "3-2", "all", [1, "0-2"], "1," * 2000], INVALID, {}),
+    (DECODINGS, "seed", [4], UNKNOWN, {}),
+    (DECODINGS, "partial_images", [2], INVALID, {}),
+    (STEPS, "layer", [1], INVALID, {}),
+    (STEPS, "head", [2], INVALID, {}),
+    (STEPS, "first", [35], INVALID, {}),
+    (STEPS, "steps", [65], INVALID, {}),
+    (STEPS, "image", [[GIVEN] * 2], INVALID, {}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -137,19 +99,21 @@ def given(server: Server) -> dict[str, dict[str, Any]]:
         file = client.post(CODES, json={"image": [GIVEN] * 7, "output_format": "file"}).content
     picture = {"image": GIVEN}
     step = {**picture, "layer": 0, "head": 0, "first": 0, "steps": 1}
-    return {**dict.fromkeys(FIELDS, picture), GENERATIONS: {}, DECODINGS: {"code": text(file)}, STEPS: step}
+    pictures = dict.fromkeys((EDITS, LIKELIHOODS, CLASSIFICATIONS, CODES), picture)
+    return {**pictures, GENERATIONS: {}, DECODINGS: {"code": text(file)}, STEPS: step}
 
 
-@pytest.mark.parametrize(("route", "label"), [(route, label) for route in FIELDS for label in FIELDS[route]])
-def test_the_invalid_field_is_named(
-    client: httpx.Client, shapes_client: httpx.Client, given: dict[str, dict[str, Any]], route: str, label: str
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: f"{case[0].rpartition('/')[2]} {case[1]} {case[3]}")
+def test_the_wrong_field_is_named(
+    client: httpx.Client, shapes_client: httpx.Client, given: dict[str, dict[str, Any]], case: tuple
 ) -> None:
-    fields, param, code = FIELDS[route][label]
+    route, field, values, code, beside = case
     sender = shapes_client if route in (LIKELIHOODS, CLASSIFICATIONS) else client
-    sent = {name: value for name, value in {**given[route], **fields}.items() if value is not None}
-    content = json.dumps(sent)  # which writes NaN, unlike httpx
-    response = sender.post(route, content=content, headers={"content-type": "application/json"})
-    assert_refused(response, 400, param, code)
+    for value in values:
+        fields = {**given[route], **beside, field: value}
+        content = json.dumps({name: one for name, one in fields.items() if one is not None})  # NaN too, unlike httpx
+        response = sender.post(route, content=content, headers={"content-type": "application/json"})
+        assert_refused(response, 400, field, code)
 
 
 def with_chunk(kind: bytes, data: bytes) -> bytes:

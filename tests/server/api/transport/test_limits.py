@@ -52,9 +52,6 @@ NO_HTTP = {
     "text": b"paint me a seven\r\n\r\n",
     "TLS": bytes.fromhex("16030100a5010000a10303") + bytes(160),
     "a broken chunk": b"POST %b HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nseven\r\n" % URL.encode(),
-    "two lengths": b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-    "a length that is none": b"POST / HTTP/1.1\r\ncontent-length: seven\r\n\r\n",
-    "a space in a name": b"GET / HTTP/1.1\r\na b: c\r\n\r\n",
 }
 
 

@@ -15,13 +15,7 @@ import pytest
 from websockets.frames import Opcode
 from websockets.sync.client import connect
 
-from scanline.server.api.rate_limit import (
-    BURST_SECONDS,
-    CONNECTION_UNITS,
-    FAILED_WORK_UNITS,
-    PROBE_SECONDS,
-    WEBSOCKET_UNITS,
-)
+from scanline.server.api import rate_limit
 from tests.support.server.frames import WEBSOCKET_HEAD, frame, open_websocket
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.shared_servers import serve_with
@@ -29,7 +23,7 @@ from tests.support.server.sockets import exchange, open_connection, read_until_c
 from tests.support.waiting import wait_for
 
 RATE = 4
-BURST = int(RATE * BURST_SECONDS)
+BURST = int(RATE * rate_limit.BURST_SECONDS)
 DELAY = 1.0  # seconds until time has paid for what a client has caused beyond its burst
 BEYOND = int(RATE * DELAY) + 1
 NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
@@ -67,7 +61,7 @@ def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(ser
 
 def test_refused_connections_delay_the_next_one(server: Server) -> None:
     began = time.monotonic()
-    for _ in range(int((BURST + BEYOND) / CONNECTION_UNITS) + 1):
+    for _ in range(int((BURST + BEYOND) / rate_limit.CONNECTION_UNITS) + 1):
         assert b" 400 " in exchange(server, b"\0\r\n\r\n", "127.0.1.4")
     get(server, "127.0.1.4")
     assert time.monotonic() - began > DELAY * 0.9, "it waited until the connections were paid for"
@@ -76,7 +70,7 @@ def test_refused_connections_delay_the_next_one(server: Server) -> None:
 def test_a_wrong_request_for_images_costs_more_than_a_wrong_address(server: Server) -> None:
     began = time.monotonic()
     with server.client(transport=httpx.HTTPTransport(local_address="127.0.1.9")) as client:
-        for _ in range(int((BURST + BEYOND) / (1 + FAILED_WORK_UNITS)) + 1):
+        for _ in range(int((BURST + BEYOND) / (1 + rate_limit.FAILED_WORK_UNITS)) + 1):
             assert client.post("/v1/images/edits", json={"image": "!", "keep_rows": 1}).status_code == 400
         assert client.get("/v1/models").status_code == 200
     assert time.monotonic() - began > DELAY * 0.9
@@ -87,7 +81,8 @@ def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
         connection.sendall(NOT_FOUND * (BURST + 10 * BEYOND))  # ten seconds of work at the rate
         wait_for(lambda: delays(server, "127.0.1.5"), "a delay")
         get(server, "127.0.1.5", "/healthz")
-    assert wait_for(lambda: delays(server, "127.0.1.5", "/healthz"), "the probe's log line") == [PROBE_SECONDS]
+    logged = wait_for(lambda: delays(server, "127.0.1.5", "/healthz"), "the probe's log line")
+    assert logged == [rate_limit.PROBE_SECONDS]
 
 
 def test_wrong_messages_are_answered_at_the_rate(server: Server) -> None:
@@ -103,7 +98,7 @@ def test_wrong_messages_are_answered_at_the_rate(server: Server) -> None:
 
 def test_websockets_without_a_job_delay_the_next_one(server: Server) -> None:
     began = time.monotonic()
-    for _ in range(int((BURST + BEYOND) / WEBSOCKET_UNITS) + 1):
+    for _ in range(int((BURST + BEYOND) / rate_limit.WEBSOCKET_UNITS) + 1):
         with open_connection(server, source="127.0.1.7") as connection:
             open_websocket(connection)
             connection.shutdown(socket.SHUT_WR)

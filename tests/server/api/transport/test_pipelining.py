@@ -13,7 +13,7 @@ from tests.support.server.frames import WEBSOCKET_HEAD
 from tests.support.server.loop_lag import peak
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import Server
-from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, serve_with
+from tests.support.server.shared_servers import LARGE, LONG, serve_with
 from tests.support.server.sockets import CLOSES, exchange, open_connection, post_request, read_until_closed, until
 
 URL = "/v1/images/generations"
@@ -26,8 +26,8 @@ OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings:
 @pytest.fixture(scope="module")
 def slow_server(grey_directory: Path) -> Iterator[Server]:
     """A server of few slots, so that a long job is running when its client leaves."""
-    options = {"slots": 4, "max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client-share": 1}
-    with serve_with(grey_directory, {**options, **NO_DELAY, **NO_DEADLINE}) as server:
+    options = {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}
+    with serve_with(grey_directory, options) as server:
         yield server
 
 

@@ -18,11 +18,11 @@ from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.frames import WEBSOCKET_HEAD, frame, open_websocket
+from tests.support.server.frames import LONG_WORK, WEBSOCKET_HEAD, frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments, serve_with
-from tests.support.server.sockets import GET_ASSET, answer_to, open_connection, post_request, read_until_closed
+from tests.support.server.sockets import GET_ASSET, answer_to, open_connection, read_until_closed
 from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
 
@@ -135,20 +135,10 @@ def get_files(connection: socket.socket) -> None:
     connection.sendall(GET_ASSET * 3)
 
 
-def get_a_long_stream(connection: socket.socket) -> None:
-    connection.sendall(post_request("/v1/images/generations", {"n": LONG, "stream": True, "partial_images": 3}))
+UNREAD = {"files": get_files, "events": LONG_WORK["events"], "websocket": LONG_WORK["websocket"]}
 
 
-def get_a_long_job(connection: socket.socket) -> None:
-    open_websocket(connection)
-    message = b'{"type": "generate", "n": %d}' % LONG
-    connection.sendall(frame(Opcode.TEXT, message))
-
-
-UNREAD = {"files": get_files, "an event stream": get_a_long_stream, "a websocket": get_a_long_job}
-
-
-@pytest.mark.parametrize("label", and_slow(["files"], "an event stream", "a websocket"))
+@pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
 def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, client: httpx.Client, label: str) -> None:
     before = Metrics(client).errors("send_timeout")
     with open_connection(strict_server, receive_buffer=4096) as connection:
@@ -160,7 +150,7 @@ def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, clie
         read_until_closed(connection)
 
 
-@pytest.mark.parametrize("label", and_slow(["files"], "a websocket", "an event stream"))
+@pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
 def test_a_client_that_reads_slowly_is_not(strict_server: Server, client: httpx.Client, label: str) -> None:
     """For three times as long as one may read nothing."""
 
