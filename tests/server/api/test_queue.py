@@ -94,9 +94,7 @@ def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(shared: Se
         assert_job_refused(websocket, "client_queue_full")
         post(other, GENERATIONS)
     assert Metrics(first).of("requests_rejected_total", reason="client_queue_full") >= 2
-
-
-def test_a_request_above_a_clients_share_is_refused_without_a_time_to_retry(first: httpx.Client) -> None:
+    # one that is above the share is refused without a time to retry
     refused = first.post(GENERATIONS, json={"n": LONG // 2 + 1})
     assert_refused(refused, 429, None, "client_queue_full")
     assert "retry-after" not in refused.headers

@@ -30,16 +30,14 @@ from tests.support.server.sockets import open_connection
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 
 
-def test_a_job_begins_with_its_description_and_ends_with_done(websocket: WebsocketClient) -> None:
-    job = websocket.paint(type="generate", id="a", n=2, seed=7)
+def test_a_job_begins_with_its_description_has_frames_before_images_and_ends_with_done(
+    websocket: WebsocketClient,
+) -> None:
+    job = websocket.paint(type="generate", id="a", n=70, seed=7)
     size = {"height": 7, "width": 5, "channels": 1, "temperature": 1, "guidance": 1}
-    assert job.messages[0] == {"type": "started", "id": "a", "job": 0, "model": "grey", "n": 2, "seed": 7, **size}
+    assert job.messages[0] == {"type": "started", "id": "a", "job": 0, "model": "grey", "n": 70, "seed": 7, **size}
     assert job.messages[-1] == {"type": "done", "id": "a"}
     assert (job.order[0], job.order[-1]) == ("started", "done")
-
-
-def test_all_frames_of_an_image_come_before_its_message(websocket: WebsocketClient) -> None:
-    job = websocket.paint(type="generate", n=70, seed=7, temperature=0.8)
     last = {what: place for place, what in enumerate(job.order)}
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
 
@@ -60,22 +58,15 @@ def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
 
 
 IMAGE, OTHER = MASKED["image"], text(encode(noise(5, 7)))
-MESSAGES = {  # label: what is sent as it is, the parameter that is named, the code
-    "not JSON": ("paint me a seven", None, "invalid_json"),
-    "nothing": ("", None, "invalid_json"),
-    "nested too deep": ("[" * 100_000, None, "json_too_complex"),
-    "a number without end": ("9" * 10_000, None, "invalid_json"),
-    "binary": (b'{"type": "generate"}', None, "invalid_json"),
-    "a list": ('[{"type": "generate"}]', None, "invalid_body"),
-    "no type": ({"n": 4}, "type", "invalid_value"),
-    "an unknown type": ({"type": "paint"}, "type", "invalid_value"),
-    "a type that is no text": ({"type": ["generate"]}, "type", "invalid_value"),
-    "an id that is a list": ({"type": "generate", "id": [1]}, "id", "invalid_value"),
-    "an id without end": ({"type": "generate", "id": "a" * 257}, "id", "invalid_value"),
-    "an id that is half a surrogate pair": ('{"type": "cancel", "id": "\\ud800"}', None, "invalid_json"),
-    "an id that is a fraction": ({"type": "generate", "id": 0.5}, "id", "invalid_value"),
-    "a cancel without id": ({"type": "cancel"}, "id", "job_not_found"),
-}
+MESSAGES: list[tuple[str | None, str, list]] = [  # the parameter that is named, the code, what is sent as it is
+    (None, "invalid_json", ["paint me a seven", "", "9" * 10_000, b'{"type": "generate"}']),
+    (None, "invalid_json", ['{"type": "cancel", "id": "\\ud800"}']),  # half a surrogate pair
+    (None, "json_too_complex", ["[" * 100_000]),
+    (None, "invalid_body", ['[{"type": "generate"}]']),
+    ("type", "invalid_value", [{"n": 4}, {"type": "paint"}, {"type": ["generate"]}]),
+    ("id", "invalid_value", [{"type": "generate", "id": bad} for bad in ([1], "a" * 257, 0.5)]),
+    ("id", "job_not_found", [{"type": "cancel"}]),
+]
 JOBS = {  # label: a job, the parameter that is named, the code
     "an unknown job to cancel": ({"type": "cancel"}, "id", "job_not_found"),
     "no images": ({"type": "generate", "n": 0}, "n", "invalid_value"),
@@ -90,11 +81,12 @@ JOBS = {  # label: a job, the parameter that is named, the code
 
 
 def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(websocket: WebsocketClient) -> None:
-    for label, (message, param, code) in MESSAGES.items():
-        websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
-        error = websocket.receive().messages[-1]
-        assert (error["type"], error.get("id")) == ("error", None), label
-        assert_error(error, param, code)
+    for param, code, messages in MESSAGES:
+        for message in messages:
+            websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
+            error = websocket.receive().messages[-1]
+            assert (error["type"], error.get("id")) == ("error", None), message
+            assert_error(error, param, code)
     assert websocket.paint(type="generate").order[-1] == "done"
 
 
@@ -191,7 +183,7 @@ def closing_code(websocket: WebsocketClient) -> int:
     return caught.value.rcvd.code
 
 
-def test_a_cancelled_job_is_done_early_and_sends_nothing_more(limited: WebsocketClient) -> None:
+def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_began(limited: WebsocketClient) -> None:
     limited.send(type="generate", id="a", n=LONG, seed=1)
     limited.receive()
     limited.send(type="generate", id="b", n=40, seed=2)
@@ -199,12 +191,9 @@ def test_a_cancelled_job_is_done_early_and_sends_nothing_more(limited: Websocket
     job = limited.receive_until_finished(2)["a"]
     assert limited.jobs["b"].images().shape == (40, 35)
     assert (job.messages[-1], job.order[-1]) == (CANCELLED, "done")
-
-
-def test_a_job_can_be_cancelled_before_it_began(limited: WebsocketClient) -> None:
     for number in range(10):  # its id can be used again
-        limited.send_together({"type": "generate", "id": "a"}, {"type": "cancel", "id": "a"})
-        assert limited.receive_until_finished(1)["a"].messages == [CANCELLED] * (number + 1)
+        limited.send_together({"type": "generate", "id": "c"}, {"type": "cancel", "id": "c"})
+        assert limited.receive_until_finished(1)["c"].messages == [CANCELLED | {"id": "c"}] * (number + 1)
     assert limited.paint(type="generate", id="a").order[-1] == "done"
 
 

@@ -41,14 +41,12 @@ def test_colour_images_are_the_models_and_usage_counts_bytes(colour_client: http
     assert answer["usage"] == usage
 
 
-def test_the_first_images_do_not_depend_on_how_many_follow(client: httpx.Client) -> None:
+def test_a_seed_gives_the_same_images_however_many_follow(client: httpx.Client) -> None:
     # enough images to be encoded in a thread
     many, few = generate(client, n=600, seed=5), generate(client, n=3, seed=5)
     assert (len(many["data"]), many["data"][:3]) == (600, few["data"])
     assert [one["index"] for one in many["data"]] == list(range(600))
-
-
-def test_a_drawn_seed_paints_the_same_again(client: httpx.Client) -> None:
+    # a drawn seed paints the same again
     drawn = generate(client, n=2)
     assert generate(client, n=2, seed=drawn["seed"])["data"] == drawn["data"]
     assert generate(client)["seed"] != generate(client)["seed"]

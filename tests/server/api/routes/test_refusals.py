@@ -135,27 +135,20 @@ def animated(kind: str) -> bytes:
 
 
 BOMB = zlib.compress(bytes(10_000_000))
-PICTURES = {  # label: an unsupported picture, the code
-    "nothing": (b"", "invalid_image"),
-    "text": (b"a picture of a seven", "invalid_image"),
-    "a PNG's first bytes": (FILE[:8], "invalid_image"),
-    "a GIF": (encode(IMAGE, "GIF"), "invalid_image"),
-    "another size": (encode(noise(28, 28)), "wrong_size"),
-    "height for width": (encode(noise(5, 7)), "wrong_size"),
-    "a large picture": (encode(np.zeros((4000, 4000), np.uint8)), "wrong_size"),
-    "a picture that says it is large": (claiming(9000), "wrong_size"),
-    "a picture that says it is vast": (claiming(60_000), "invalid_image"),
-    "a remark that unpacks to much": (with_chunk(b"zTXt", b"a\0\0" + BOMB), "invalid_image"),
-    "a colour profile that unpacks to much": (with_chunk(b"iCCP", b"a\0\0" + BOMB), "invalid_image"),
-    "a moving PNG": (animated("PNG"), "invalid_image"),
-    "a moving WebP": (animated("WEBP"), "invalid_image"),
+PICTURES = {  # the code: unsupported pictures
+    "invalid_image": [
+        *(b"", b"a picture of a seven", FILE[:8], encode(IMAGE, "GIF"), animated("PNG"), animated("WEBP")),
+        claiming(60_000),
+        *(with_chunk(kind, b"a\0\0" + BOMB) for kind in (b"zTXt", b"iCCP")),  # which unpack to much
+    ],
+    "wrong_size": [*(encode(np.zeros(size, np.uint8)) for size in ((28, 28), (5, 7), (4000, 4000))), claiming(9000)],
 }
 
 
-@pytest.mark.parametrize("label", PICTURES)
-def test_an_unsupported_picture_is_refused(client: httpx.Client, label: str) -> None:
-    data, code = PICTURES[label]
-    assert_refused(client.post(LIKELIHOODS, json={"image": text(data)}), 400, "image", code)
+@pytest.mark.parametrize("code", PICTURES)
+def test_an_unsupported_picture_is_refused(client: httpx.Client, code: str) -> None:
+    for data in PICTURES[code]:
+        assert_refused(client.post(LIKELIHOODS, json={"image": text(data)}), 400, "image", code)
 
 
 def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_pixel(client: httpx.Client) -> None:
@@ -185,25 +178,24 @@ def test_the_invalid_part_is_named(client: httpx.Client, label: str) -> None:
     assert_refused(client.post(EDITS, files=files, data=fields), 400, param, code)
 
 
-BODIES = {  # label: a body that is not a JSON object, the code
-    "nothing": (b"", "invalid_json"),
-    "not JSON": (b"n=4&seed=7", "invalid_json"),
-    "a list": (b'[{"n": 4}]', "invalid_body"),
-    "text": (b'"n"', "invalid_body"),
-    "a key that is no text": (b'{"\\ud800": 1}', "invalid_json"),
-    "not UTF-8": (b'{"n": "\xff"}', "invalid_json"),
-    "nested too deep": (b"[" * 1000 + b"]" * 1000, "invalid_json"),
-    "too many brackets": (b"[" * 100_000, "json_too_complex"),
-    "too many fields": (b"{" + b'"a":1,' * 100_000 + b'"a":1}', "json_too_complex"),
-    "too many escapes": (b'{"user":"' + b"\\/" * 100_000 + b'"}', "json_too_complex"),
-    "a number without end": (b'{"n": ' + b"9" * 10_000 + b"}", "invalid_json"),
+BODIES = {  # the code: bodies that are no JSON object
+    "invalid_body": [b'[{"n": 4}]', b'"n"'],
+    "invalid_json": [
+        *(b"", b"n=4&seed=7", b'{"\\ud800": 1}', b'{"n": "\xff"}'),
+        *(b"[" * 1000 + b"]" * 1000, b'{"n": ' + b"9" * 10_000 + b"}"),
+    ],
+    "json_too_complex": [
+        b"[" * 100_000,
+        b"{" + b'"a":1,' * 100_000 + b'"a":1}',
+        b'{"user":"' + b"\\/" * 100_000 + b'"}',
+    ],
 }
 
 
-@pytest.mark.parametrize("label", BODIES)
-def test_a_body_that_is_no_object_is_refused(client: httpx.Client, label: str) -> None:
-    content, code = BODIES[label]
-    for url in (GENERATIONS, EDITS, LIKELIHOODS):
+@pytest.mark.parametrize("url", [GENERATIONS, EDITS, LIKELIHOODS])
+@pytest.mark.parametrize("code", BODIES)
+def test_a_body_that_is_no_object_is_refused(client: httpx.Client, url: str, code: str) -> None:
+    for content in BODIES[code]:
         response = client.post(url, content=content, headers={"content-type": "application/json"})
         assert_refused(response, 400, None, code)
 
