@@ -13,19 +13,22 @@ from pathlib import Path
 import httpx
 import pytest
 from websockets.frames import Opcode
-from websockets.sync.client import connect
 
 from scanline.server.api import rate_limit
-from tests.support.server.frames import WEBSOCKET_HEAD, frame, open_websocket
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.frames import WEBSOCKET_HEAD, frame
+from tests.support.server.json_requests import generate
+from tests.support.server.routes import EDITS
+from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import serve_with
-from tests.support.server.sockets import exchange, open_connection, read_until_closed
+from tests.support.server.sockets import exchange, open_connection, post_request, read_until_closed
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
 RATE = 4
 BURST = int(RATE * rate_limit.BURST_SECONDS)
 DELAY = 1.0  # seconds until time has paid for what a client has caused beyond its burst
 BEYOND = int(RATE * DELAY) + 1
+WRONG = {"image": "!", "keep_rows": 1}
 NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
@@ -59,21 +62,21 @@ def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(ser
     assert not delays(server, "127.0.1.2")
 
 
-def test_refused_connections_delay_the_next_one(server: Server) -> None:
+CAUSES = {  # what is sent on a connection of its own, and what it costs
+    "a refused connection": (b"\0\r\n\r\n", rate_limit.CONNECTION_UNITS),
+    "a wrong request for images": (post_request(EDITS, WRONG, connection="close"), 1 + rate_limit.FAILED_WORK_UNITS),
+    "a websocket without a job": (WEBSOCKET_HEAD + b"\r\n" + frame(Opcode.CLOSE), rate_limit.WEBSOCKET_UNITS),
+}
+
+
+@pytest.mark.parametrize("label", CAUSES)
+def test_it_delays_the_next_request(server: Server, label: str) -> None:
+    (sent, units), source = CAUSES[label], f"127.0.1.{10 + [*CAUSES].index(label)}"
     began = time.monotonic()
-    for _ in range(int((BURST + BEYOND) / rate_limit.CONNECTION_UNITS) + 1):
-        assert b" 400 " in exchange(server, b"\0\r\n\r\n", "127.0.1.4")
-    get(server, "127.0.1.4")
+    for _ in range(int((BURST + BEYOND) / units) + 1):
+        assert exchange(server, sent, source)
+    get(server, source)
     assert time.monotonic() - began > DELAY * 0.9, "it waited until the connections were paid for"
-
-
-def test_a_wrong_request_for_images_costs_more_than_a_wrong_address(server: Server) -> None:
-    began = time.monotonic()
-    with server.client(transport=httpx.HTTPTransport(local_address="127.0.1.9")) as client:
-        for _ in range(int((BURST + BEYOND) / (1 + rate_limit.FAILED_WORK_UNITS)) + 1):
-            assert client.post("/v1/images/edits", json={"image": "!", "keep_rows": 1}).status_code == 400
-        assert client.get("/v1/models").status_code == 200
-    assert time.monotonic() - began > DELAY * 0.9
 
 
 def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
@@ -86,37 +89,22 @@ def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
 
 
 def test_wrong_messages_are_answered_at_the_rate(server: Server) -> None:
-    url = server.url.replace("http", "ws") + "/v1/images/stream"
-    with connect(url, source_address=("127.0.1.6", 0), open_timeout=PATIENCE) as socket:
+    with connected(server.url, source_address=("127.0.1.6", 0)) as websocket:
         began = time.monotonic()
         for _ in range(BURST + BEYOND + 1):
-            socket.send("{")
+            websocket.socket.send("{")
         for _ in range(BURST + BEYOND + 1):
-            assert '"error"' in str(socket.recv(PATIENCE))
+            assert websocket.receive().order[-1] == "error"
         assert time.monotonic() - began > DELAY * 0.9
 
 
-def test_websockets_without_a_job_delay_the_next_one(server: Server) -> None:
-    began = time.monotonic()
-    for _ in range(int((BURST + BEYOND) / rate_limit.WEBSOCKET_UNITS) + 1):
-        with open_connection(server, source="127.0.1.7") as connection:
-            open_websocket(connection)
-            connection.shutdown(socket.SHUT_WR)
-            read_until_closed(connection)  # the server has counted it
-    get(server, "127.0.1.7")
-    assert time.monotonic() - began > DELAY * 0.9
-
-
 def test_requests_and_jobs_for_images_cost_nothing(server: Server) -> None:
-    url = server.url.replace("http", "ws") + "/v1/images/stream"
     with server.client(transport=httpx.HTTPTransport(local_address="127.0.1.8")) as client:
         for _ in range(BURST + BEYOND):
-            assert client.post("/v1/images/generations", json={"n": 1}).status_code == 200
+            generate(client)
     for _ in range(BURST // 2):
-        with connect(url, source_address=("127.0.1.8", 0), open_timeout=PATIENCE) as socket:
-            socket.send('{"type": "generate", "n": 1}')
-            while '"done"' not in str(socket.recv(PATIENCE)):
-                pass
+        with connected(server.url, source_address=("127.0.1.8", 0)) as websocket:
+            assert websocket.paint(type="generate").order[-1] == "done"
     assert not delays(server, "127.0.1.8")
 
 

@@ -39,11 +39,9 @@ HANDSHAKES = {  # each is no websocket handshake, though it begins as one
     "a subprotocol of nothing": WEBSOCKET_HEAD + b"sec-websocket-protocol: ,\r\n\r\n",
 }
 MESSAGE = frame(Opcode.TEXT, b"x" * 1000)
-FRAGMENT = frame(Opcode.TEXT, b"x", fin=False)
-PING = frame(Opcode.PING)
 UNFINISHED = {  # what is sent, and then again and again
     "half a frame": (MESSAGE[:500], b""),
-    "a fragment and pings": (FRAGMENT, PING),
+    "a fragment and pings": (frame(Opcode.TEXT, b"x", fin=False), frame(Opcode.PING)),
 }
 
 
@@ -54,16 +52,14 @@ ROOM = {"max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client
 def strict_server(grey_directory: Path) -> Iterator[Server]:
     """Two seconds for everything."""
     seconds = {f"{name}-timeout": 2 for name in ("receive", "send", "keep-alive")}
-    options = {**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE, "slots": 4}
-    with serve_with(grey_directory, options) as server:
+    with serve_with(grey_directory, {**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE, "slots": 4}) as server:
         yield server
 
 
 @pytest.fixture
 def client(strict_server: Server) -> Iterator[httpx.Client]:
     """It keeps no connection: the server closes one that waits, maybe just as the next request is sent."""
-    fresh = httpx.Limits(max_keepalive_connections=0)
-    with strict_server.client(limits=fresh) as client:
+    with strict_server.client(limits=httpx.Limits(max_keepalive_connections=0)) as client:
         yield client
 
 
@@ -131,11 +127,11 @@ def pause(seconds: float) -> float:
     return time.monotonic() - began
 
 
-def get_files(connection: socket.socket) -> None:
-    connection.sendall(GET_ASSET * 3)
-
-
-UNREAD = {"files": get_files, "events": LONG_WORK["events"], "websocket": LONG_WORK["websocket"]}
+UNREAD = {
+    "files": lambda connection: connection.sendall(GET_ASSET * 3),
+    "events": LONG_WORK["events"],
+    "websocket": LONG_WORK["websocket"],
+}
 
 
 @pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
@@ -183,7 +179,7 @@ def test_empty_lines_do_not_keep_a_connection_open(strict_server: Server) -> Non
 
 Holder = Callable[[socket.socket], None]
 HOLDERS: dict[str, Holder] = {
-    "files": get_files,
+    "files": UNREAD["files"],
     "half a head": lambda connection: connection.sendall(b"GET / HTTP/1.1\r\n"),
     "nothing": lambda connection: None,
     "an idle websocket": open_websocket,
