@@ -129,20 +129,9 @@ def test_frames_that_a_client_has_not_read_are_merged(in_process_server: Served)
     assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}
 
 
-def small(directory: Path, **limits: float) -> Settings:
-    return Settings(models=(str(directory),), slots=64, threads=1, max_images_per_request=IMAGES, **limits)
-
-
-def test_images_that_are_painted_and_not_read_leave_the_queue(grey_directory: Path) -> None:
-    """One client has all room, and does not read; another one gets it as soon as the images are painted."""
-    settings = small(grey_directory, max_waiting_images=IMAGES - 64, client_share=1)
-    with serve_in_process(settings) as (url, engine), not_reading(url) as (websocket, posted):
-        assert (len(posted), len(engine.jobs)) == (IMAGES, 1)
-        np.testing.assert_array_equal(websocket.receive_until_finished(1)[0].images(), posted)
-
-
 def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(grey_directory: Path) -> None:
-    settings = small(grey_directory, client_share=0.5)
+    limits = {"max_images_per_request": IMAGES, "client_share": 0.5}
+    settings = Settings(models=(str(grey_directory),), slots=64, threads=1, **limits)
     with serve_in_process(settings) as (url, engine), httpx.Client(base_url=url, timeout=PATIENCE) as client:
         # Only of finished images: the connections' buffers hold more than that.
         engine.admission.limits = replace(engine.admission.limits, max_unread_bytes=50 * IMAGES)

@@ -84,13 +84,11 @@ class Connection:
         self.reads = asyncio.Event()
 
     async def pieces(self, count: int) -> AsyncIterator[bytes]:
-        for _ in range(count):
-            self.made += 1
+        for self.made in range(1, count + 1):
             yield b"a" * PIECE
 
     async def receive(self) -> Message:
-        await asyncio.Event().wait()
-        raise AssertionError
+        return await asyncio.Future()  # never
 
     async def send(self, message: Message) -> None:
         self.messages.append(message)
@@ -99,11 +97,9 @@ class Connection:
 
     async def answer(self, count: int, timeout: float = 60) -> None:
         request: Any = self  # of a request, only `receive` is used
-
-        async def work(send: Any) -> bytes | None:
-            return await answers.send_answer(request, send, self.pieces(count), {"content-type": "text/plain"}, timeout)
-
-        await answers.WorkingResponse(work)({"type": "http"}, self.receive, self.send)
+        sent = (self.pieces(count), {"content-type": "text/plain"}, timeout)
+        response = answers.WorkingResponse(lambda send: answers.send_answer(request, send, *sent))
+        await response({"type": "http"}, self.receive, self.send)
 
 
 def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
