@@ -6,7 +6,7 @@ import httpx
 import numpy as np
 
 from tests.support.pictures import encode, noise, text
-from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS  # noqa: F401: for other tests
+from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS  # noqa: F401  # for others
 
 IMAGE = noise(7, 5)
 HOLE = np.full((7, 5), 255, np.uint8)  # known bytes before, between and after the bytes to paint
