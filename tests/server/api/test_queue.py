@@ -183,9 +183,7 @@ def test_a_disconnect_during_the_response_cancels_nothing(limited_server: Server
 
 
 @pytest.mark.parametrize(("url", "close"), [(GENERATIONS, "half-close"), (EDITS, "reset")])
-def test_a_client_that_disconnects_during_its_request_has_nothing_painted(
-    limited_server: Server, limited_client: httpx.Client, url: str, close: str
-) -> None:
+def test_a_disconnect_in_a_request(limited_server: Server, limited_client: httpx.Client, url: str, close: str) -> None:
     """The server knows of the request, since it logs it, and neither accepts nor counts an image."""
     before = Metrics(limited_client)
     fields = {"image": MASKED["image"], "keep_rows": 3}

@@ -156,9 +156,7 @@ def test_valid_requests(description: BaseSchema, session: requests.Session, path
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", VALID)
-def test_requests_that_fit_the_model_are_answered(
-    description: BaseSchema, session: requests.Session, path: str, examples: int
-) -> None:
+def test_what_fits_is_answered(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
     from schemathesis.specs.openapi.checks import negative_data_rejection
 
     @generated(examples)

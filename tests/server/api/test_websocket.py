@@ -30,9 +30,7 @@ from tests.support.server.sockets import open_connection
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 
 
-def test_a_job_begins_with_its_description_has_frames_before_images_and_ends_with_done(
-    websocket: WebsocketClient,
-) -> None:
+def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(websocket: WebsocketClient) -> None:
     job = websocket.paint(type="generate", id="a", n=70, seed=7)
     size = {"height": 7, "width": 5, "channels": 1, "temperature": 1, "guidance": 1}
     assert job.messages[0] == {"type": "started", "id": "a", "job": 0, "model": "grey", "n": 70, "seed": 7, **size}
@@ -221,9 +219,7 @@ def test_one_job_too_many_is_refused_and_the_others_continue(limited_server: Ser
     assert limited.paint(type="generate", id="more").order[-1] == "done"
 
 
-def test_a_flood_of_messages_or_one_that_is_too_large_or_in_countless_pieces_closes_the_websocket(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
+def test_many_large_or_countless_messages_close_it(limited_server: Server, limited_client: httpx.Client) -> None:
     """Pieces are empty, so that no limit of bytes is ever reached."""
     first, more = (frame(code, fin=False) for code in (Opcode.TEXT, Opcode.CONT))
     for act, code in (

@@ -221,9 +221,7 @@ def test_of_several_pictures_the_refused_one_is_named(client: httpx.Client, rout
 
 
 @pytest.mark.parametrize("route", [LIKELIHOODS, CLASSIFICATIONS])
-def test_a_server_that_resizes_scores_pictures_of_any_size_and_refuses_what_is_no_size(
-    shapes_client: httpx.Client, route: str
-) -> None:
+def test_a_server_that_resizes_scores_pictures_of_any_size(shapes_client: httpx.Client, route: str) -> None:
     answers = [shapes_client.post(route, files={"image": file}).json() for file in (ENLARGED, encode(IMAGE))]
     assert answers[0].pop("uploads_resized_from") == ["50x70"]
     assert answers[0]["data"] == answers[1]["data"]

@@ -28,9 +28,7 @@ from tests.support.waiting import PATIENCE
 URL = "/v1/models/grey/onnx"
 
 
-def test_the_model_is_served_as_onnx_as_the_command_writes_it(
-    client: httpx.Client, grey: Transformer, grey_directory: Path, tmp_path: Path
-) -> None:
+def test_it_is_the_commands_file(client: httpx.Client, grey: Transformer, grey_directory: Path, tmp_path: Path) -> None:
     response = client.get(URL)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/octet-stream"

@@ -236,9 +236,7 @@ def test_what_cannot_be_had_is_refused(guided: httpx.Client, shapes_client: http
         assert_refused(sender.post(url, json=fields), 400, param, code)
 
 
-def test_an_engine_of_too_few_slots_is_an_error_of_the_field(
-    shapes_server: Server, shapes_client: httpx.Client, directory: Path
-) -> None:
+def test_too_few_slots_name_their_field(shapes_server: Server, shapes_client: httpx.Client, directory: Path) -> None:
     expected = f"This server has {SLOTS} slots, and an image of 64 particles needs one for each."
     response = shapes_client.post(EDITS, json={**MASKED, "particles": 64, "stream": True})
     assert_refused(response, 400, "particles", INVALID)
