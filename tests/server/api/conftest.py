@@ -1,28 +1,51 @@
-"""One server in this process, for tests that inspect its engine client or need a client that does not read."""
+"""One server in this process, for tests that inspect its engine client or need a client that does not read; and clients
+of shared servers, which are idle before each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
+import numpy as np
 import pytest
 
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.server.in_process_server import serve_in_process
+from tests.support.server.metrics_reader import wait_until_idle
+from tests.support.server.running_server import Server
+from tests.support.server.server_health import assert_server_healthy
 from tests.support.server.shared_servers import LONG
 
 
 @pytest.fixture(scope="package")
 def in_process_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
     """Its address and its engine client; room for two long jobs."""
-    settings = Settings(
-        models=(str(grey_directory),),
-        slots=64,
-        threads=1,
-        max_images_per_request=LONG,
-        max_waiting_images=2 * LONG,
-        client_share=1,
-        request_timeout=1_000_000,
-        max_overhead_per_second=100_000,
-    )
-    with serve_in_process(settings) as served:
+    limits = {"max_images_per_request": LONG, "max_waiting_images": 2 * LONG, "client_share": 1}
+    limits |= {"request_timeout": 1_000_000, "max_overhead_per_second": 100_000, "slots": 64, "threads": 1}
+    with serve_in_process(Settings(models=(str(grey_directory),), **limits)) as served:
         yield served
+
+
+@pytest.fixture
+def full_queue_client(full_queue_server: Server) -> Iterator[httpx.Client]:
+    with full_queue_server.client() as client:
+        wait_until_idle(client)
+        yield client
+
+
+@pytest.fixture
+def limited_client(limited_server: Server) -> Iterator[httpx.Client]:
+    """After each test, the server is idle again and has logged no error."""
+    with limited_server.client() as client:
+        wait_until_idle(client, "websocket_connections")
+        yield client
+        wait_until_idle(client, "websocket_connections")
+    assert not [line for line in limited_server.log if "Traceback" in line or "[error" in line]
+
+
+@pytest.fixture
+def small_room_client(small_room_server: Server, full_request_images: np.ndarray) -> Iterator[httpx.Client]:
+    """After each test the server paints as many images as it has room for, each of them with the bytes of its seed."""
+    with small_room_server.client() as client:
+        yield client
+        assert_server_healthy(client, full_request_images)

@@ -1,18 +1,23 @@
 """Assertions about error responses, which have one shape everywhere."""
 
 import re
+from typing import Any
 
 import httpx
+import pytest
 from websockets.exceptions import InvalidStatus
 
-from scanline.server.engine.counters import REFUSALS
+from tests.support.server.websocket_client import STREAM, connected
 
 ONE_SENTENCE = re.compile(r"(?:[^.\n]|\.(?! ))*\.")
+KINDS = {429: "rate_limit_error", 500: "server_error", 503: "server_error", 504: "server_error"}
 
 
-def answer_of(refused: InvalidStatus) -> httpx.Response:
-    """The HTTP response to a websocket handshake that was refused."""
-    answer = refused.response
+def refused_handshake(url: str, path: str = STREAM, **options: Any) -> httpx.Response:
+    """The HTTP response to a websocket handshake, which must be refused."""
+    with pytest.raises(InvalidStatus) as caught, connected(url, path, **options):
+        pass
+    answer = caught.value.response
     return httpx.Response(answer.status_code, headers=list(answer.headers.raw_items()), content=bytes(answer.body))
 
 
@@ -21,15 +26,15 @@ def assert_refused(response: httpx.Response, status: int, param: str | None, cod
     __tracebackhide__ = True
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
-    assert_error(response.json(), param, code)
+    assert_error(response.json(), param, code, status)
 
 
-def assert_error(body: dict, param: str | None, code: str) -> None:
-    """Fails unless a response body, or a websocket message, is that error."""
+def assert_error(body: dict, param: str | None, code: str, status: int = 400) -> None:
+    """Fails unless a response body, or a websocket message, is the error that has this status over HTTP."""
     __tracebackhide__ = True
     error = body["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert (error["param"], error["code"]) == (param, code), error
-    assert error["type"] == ("rate_limit_error" if code in REFUSALS else "invalid_request_error")
+    assert error["type"] == KINDS.get(status, "invalid_request_error")
     assert ONE_SENTENCE.fullmatch(error["message"]), error
     assert param is None or param in error["message"], error

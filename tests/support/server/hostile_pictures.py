@@ -28,7 +28,14 @@ def pixels(rows: int = 7, filter_type: int = 0) -> bytes:
 
 
 END = chunk(b"IEND", b"")
-WHOLE = SIGNATURE + header() + pixels() + END
+
+
+def png(*chunks: bytes) -> bytes:
+    return SIGNATURE + b"".join(chunks) + END
+
+
+WHOLE = png(header(), pixels())
+EMPTY = (b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"eXIf", b"gAMA", b"cHRM", b"tRNS")
 
 
 def bomb() -> bytes:
@@ -94,19 +101,19 @@ def with_profile(kind: str) -> bytes:
 
 
 PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
-    "a wrong CRC of the pixels": SIGNATURE + header() + pixels()[:-4] + bytes(4) + END,
-    "no pixels": SIGNATURE + header() + END,
-    "pixels before the header": SIGNATURE + pixels() + header() + END,
-    "two headers": SIGNATURE + header() + header(50, 70) + pixels() + END,
-    "too many rows": SIGNATURE + header() + pixels(900) + END,
-    "an unknown filter": SIGNATURE + header() + pixels(filter_type=9) + END,
-    "pixels that are no zlib": SIGNATURE + header() + chunk(b"IDAT", b"seven") + END,
-    "a palette that is not there": SIGNATURE + header(colour=3) + pixels() + END,
-    "an unknown chunk that must be known": SIGNATURE + header() + chunk(b"ABCD", b"x") + pixels() + END,
+    "a wrong CRC of the pixels": png(header(), pixels()[:-4], bytes(4)),
+    "no pixels": png(header()),
+    "pixels before the header": png(pixels(), header()),
+    "two headers": png(header(), header(50, 70), pixels()),
+    "too many rows": png(header(), pixels(900)),
+    "an unknown filter": png(header(), pixels(filter_type=9)),
+    "pixels that are no zlib": png(header(), chunk(b"IDAT", b"seven")),
+    "a palette that is not there": png(header(colour=3), pixels()),
+    "an unknown chunk that must be known": png(header(), chunk(b"ABCD", b"x"), pixels()),
     "a chunk that claims two gigabytes": SIGNATURE + header() + struct.pack(">I", HUGE) + b"IDAT" + bytes(40),
-    "no width": SIGNATURE + header(width=0) + pixels() + END,
-    "a huge size": SIGNATURE + header(HUGE, HUGE) + pixels() + END,
-    "too many chunks": SIGNATURE + header() + chunk(b"prVt", b"") * 3000 + pixels() + END,
+    "no width": png(header(width=0), pixels()),
+    "a huge size": png(header(HUGE, HUGE), pixels()),
+    "too many chunks": png(header(), chunk(b"prVt", b"") * 3000, pixels()),
     "too many scans": of_scans(5000),
     "too many segments": in_jpeg(b"\xff\xfe\0\2" * 1001),
     "too many segments of no length": in_jpeg(b"\xff\xfe\0\0" * 1001),
@@ -122,12 +129,8 @@ PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
     "CMYK": converted("CMYK", "JPEG"),
     "a JPEG that is turned": turned(),
     "a PNG with a profile": with_profile("PNG"),
-    "an empty colour profile behind the pixels": SIGNATURE + header() + pixels() + chunk(b"iCCP", b"") + END,
-    "empty chunks behind the pixels": SIGNATURE
-    + header()
-    + pixels()
-    + b"".join(chunk(kind, b"") for kind in (b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"eXIf", b"gAMA", b"cHRM", b"tRNS"))
-    + END,
+    "an empty colour profile behind the pixels": png(header(), pixels(), chunk(b"iCCP", b"")),
+    "empty chunks behind the pixels": png(header(), pixels(), *(chunk(kind, b"") for kind in EMPTY)),
     "text behind the end": WHOLE + b"seven" * 1000,
     "two pictures": WHOLE + WHOLE,
     "noise": noise(1000).tobytes(),

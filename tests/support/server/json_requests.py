@@ -6,10 +6,8 @@ import httpx
 import numpy as np
 
 from tests.support.pictures import encode, noise, text
+from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS  # noqa: F401  # for others
 
-GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS = (
-    f"/v1/images/{name}" for name in ("generations", "edits", "likelihoods", "classifications")
-)
 IMAGE = noise(7, 5)
 HOLE = np.full((7, 5), 255, np.uint8)  # known bytes before, between and after the bytes to paint
 HOLE[2:5, 1:3] = 0
@@ -25,3 +23,7 @@ def post(client: httpx.Client, url: str, **fields: object) -> dict[str, Any]:
     response = client.post(url, json=fields)
     assert response.status_code == 200, response.text
     return response.json()
+
+
+def generate(client: httpx.Client, **fields: object) -> dict[str, Any]:
+    return post(client, GENERATIONS, **fields)

@@ -49,7 +49,7 @@ def wait_for_metrics(client: httpx.Client, condition: Callable[[Metrics], bool])
     return wait_for(found, "a scrape that satisfies the condition")
 
 
-def wait_until_idle(client: httpx.Client) -> Metrics:
-    """Scrapes until no image is accepted or in flight, and no request is being answered."""
-    names = ("num_images_reserved", "num_images_running", "num_jobs")
+def wait_until_idle(client: httpx.Client, *more: str) -> Metrics:
+    """Scrapes until no image is accepted or in flight, no request is being answered, and `more` are 0."""
+    names = ("num_images_reserved", "num_images_running", "num_jobs", *more)
     return wait_for_metrics(client, lambda now: not any(now.of(name) for name in names))

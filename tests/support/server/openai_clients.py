@@ -1,4 +1,4 @@
-"""The official OpenAI clients, unchanged but for their base_url; without retries unless a test sets max_retries.
+"""The official OpenAI client, unchanged but for its base_url; without retries unless a test sets max_retries.
 
 openai is imported by functions: every worker collects all tests, one runs those of this client (tests/conftest.py).
 """
@@ -21,26 +21,16 @@ if TYPE_CHECKING:
 def official(url: str, **options: Any) -> openai.OpenAI:
     import openai
 
-    return openai.OpenAI(**_options(url, options))
-
-
-def async_official(url: str, **options: Any) -> openai.AsyncOpenAI:
-    import openai
-
-    return openai.AsyncOpenAI(**_options(url, options))
-
-
-def _options(url: str, options: dict[str, Any]) -> dict[str, Any]:
     ours = {"base_url": f"{url}/v1", "api_key": "none is needed", "max_retries": 0, "timeout": PATIENCE}
-    return {**ours, **options}
+    return openai.OpenAI(**{**ours, **options})
 
 
 def pictures(answer: ImagesResponse) -> np.ndarray:
     """The images [n, ...] of an answer."""
     assert answer.data is not None
-    return np.stack([picture(one.b64_json) for one in answer.data])
+    return decoded([one.b64_json or "" for one in answer.data])
 
 
-def picture(b64_json: str | None) -> np.ndarray:
-    assert b64_json is not None
-    return decode(base64.b64decode(b64_json))
+def decoded(texts: list[str]) -> np.ndarray:
+    """The images [n, ...] of files in base64."""
+    return np.stack([decode(base64.b64decode(text)) for text in texts])

@@ -4,53 +4,34 @@ All tests are one client, which may take each limit whole (client-share 1) but w
 wrong requests than a client may without a delay.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.server.running_server import Server, serve
+
 LONG = 100_000  # images: minutes of work in one job
 NO_DELAY = {"max-overhead-per-second": 100_000}
 NO_DEADLINE = {"request-timeout": 1_000_000}  # else a busy machine, which paints few images a second, refuses LONG
+LARGE: dict[str, object] = {"max-images-per-request": LONG, "client-share": 1, **NO_DELAY, **NO_DEADLINE}
 
 # full_queue_server: few slots, and room for exactly one job of LONG images
 QUEUE_SLOTS = 4
-FULL_QUEUE = {
-    "slots": QUEUE_SLOTS,
-    "max-waiting-images": LONG - QUEUE_SLOTS,
-    "max-images-per-request": LONG,
-    "client-share": 1,
-    **NO_DELAY,
-    **NO_DEADLINE,
-}
+FULL_QUEUE = {"slots": QUEUE_SLOTS, "max-waiting-images": LONG - QUEUE_SLOTS, **LARGE}
 
 # limited_server: room for many long jobs, and every limit on websockets
 LIMITED_SLOTS, MAX_WEBSOCKETS, MAX_JOBS, MAX_MESSAGES, MAX_BODY_BYTES = 4, 3, 12, 100, 20_000
-LIMITED = {
-    "slots": LIMITED_SLOTS,
-    "max-waiting-images": 20 * LONG,
-    "max-images-per-request": LONG,
-    "max-websockets": MAX_WEBSOCKETS,
-    "client-share": 1,  # the tests are one client
-    "max-jobs-per-websocket": MAX_JOBS,
-    "max-messages-per-second": MAX_MESSAGES,
-    "max-body-bytes": MAX_BODY_BYTES,
-    **NO_DELAY,
-    **NO_DEADLINE,
-}
+LIMITED = {"slots": LIMITED_SLOTS, "max-waiting-images": 20 * LONG, "max-body-bytes": MAX_BODY_BYTES, **LARGE}
+LIMITED |= {"max-websockets": MAX_WEBSOCKETS, "max-jobs-per-websocket": MAX_JOBS}
+LIMITED |= {"max-messages-per-second": MAX_MESSAGES}
 
 # guarded_server: keys, allowed origins, a small body limit, and a log of everything as JSON
 KEY, SECOND_KEY = "sk-7?>~key/+", "sk-second"  # base64 and base64url write the first one differently
 PAGE, SECOND_PAGE = "https://page.example", "http://localhost:3000"  # allowed origins
 GUARDED_SLOTS = 4
-GUARDED = {
-    "client-share": 1,
-    "slots": GUARDED_SLOTS,
-    "max-images-per-request": LONG,
-    "max-waiting-images": LONG,
-    "max-body-bytes": 100_000,
-    "log-format": "json",
-    "log-level": "debug",
-    "api-key": [KEY, SECOND_KEY],
-    "allow-origin": [PAGE, SECOND_PAGE],
-    **NO_DELAY,
-    **NO_DEADLINE,
-}
+GUARDED = {"slots": GUARDED_SLOTS, "max-waiting-images": LONG, "max-body-bytes": 100_000, **LARGE}
+GUARDED |= {"log-format": "json", "log-level": "debug"}
+GUARDED |= {"api-key": [KEY, SECOND_KEY], "allow-origin": [PAGE, SECOND_PAGE]}
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -62,3 +43,12 @@ def arguments(options: dict[str, object]) -> list[str]:
     """Options as command line arguments; a list repeats its option."""
     pairs = ((name, one) for name, value in options.items() for one in (value if isinstance(value, list) else [value]))
     return [f"--{name}={value}" for name, value in pairs]
+
+
+@contextmanager
+def serve_with(model: Path, options: dict[str, object]) -> Iterator[Server]:
+    """A server with these options, whose log has no traceback at its end."""
+    with serve(model, *arguments(options)) as server:
+        yield server
+    log = "".join(server.log)
+    assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:5000]

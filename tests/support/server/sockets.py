@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
-from websockets.frames import Frame, Opcode
 
 from scanline.server.api.routes.page import BUILT
 from tests.support.server.running_server import PATIENCE, Server
@@ -17,9 +16,7 @@ GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
 
 
 @contextmanager
-def open_connection(
-    server: Server, receive_buffer: int | None = None, source: str = "127.0.0.1"
-) -> Iterator[socket.socket]:
+def open_connection(server: Server, receive_buffer: int = 0, source: str = "127.0.0.1") -> Iterator[socket.socket]:
     """A connection for as long as the context lasts; with a small receive buffer, unread data stays at the server.
 
     `source` is the client's address: all of 127.0.0.0/8 are this machine, and each is another client.
@@ -27,7 +24,7 @@ def open_connection(
     address = httpx.URL(server.url)
     with socket.socket() as connection:
         connection.bind((source, 0))
-        if receive_buffer is not None:
+        if receive_buffer:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         connection.settimeout(PATIENCE)
         connection.connect((address.host, address.port))
@@ -53,6 +50,23 @@ def parse_response(data: bytes) -> httpx.Response:
     return httpx.Response(int(status.split()[1]), headers=headers, content=body)
 
 
+def exchange(server: Server, data: bytes, source: str = "127.0.0.1") -> bytes:
+    """Sends data on a connection of its own; returns all that the server sends until it closes it."""
+    with open_connection(server, source=source) as connection:
+        connection.sendall(data)
+        return read_until_closed(connection)
+
+
+def response_on(connection: socket.socket) -> httpx.Response:
+    """The one response that the server sends before it closes the connection."""
+    return parse_response(read_until_closed(connection))
+
+
+def answer_to(server: Server, data: bytes, source: str = "127.0.0.1") -> httpx.Response:
+    """The one response to data on a connection of its own, which the server then closes."""
+    return parse_response(exchange(server, data, source))
+
+
 def post_request(url: str, fields: object, **headers: str) -> bytes:
     """The bytes of a POST request with a JSON body; `_` in header names stands for `-`."""
     body = json.dumps(fields).encode()
@@ -69,23 +83,6 @@ def until(connection: socket.socket, end: bytes) -> bytes:
         assert more, data
         data += more
     return data
-
-
-WEBSOCKET_HEAD = (
-    b"GET /v1/images/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
-    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-)
-
-
-def frame(opcode: Opcode, data: bytes = b"", fin: bool = True) -> bytes:
-    """A frame as a client sends it."""
-    return Frame(opcode, data, fin=fin).serialize(mask=True, extensions=[])
-
-
-def open_websocket(connection: socket.socket) -> None:
-    """Makes a websocket of a bare connection, on which frames are then written by hand."""
-    connection.sendall(WEBSOCKET_HEAD + b"\r\n")
-    assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
 
 
 def reset(connection: socket.socket) -> None:

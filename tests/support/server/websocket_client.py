@@ -12,6 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.support.server.running_server import PATIENCE
 
+STREAM = "/v1/images/stream"
 FRAME = struct.Struct("<III")  # job, image index, first byte position
 LAST = ("done", "error")
 NOT_READING = {"max_queue": 1, "close_timeout": 0.1}  # options of a client that leaves what it is sent unread
@@ -87,7 +88,7 @@ class WebsocketClient:
 
 
 @contextmanager
-def connected(url: str, path: str = "/v1/images/stream", **options: Any) -> Iterator[WebsocketClient]:
+def connected(url: str, path: str = STREAM, **options: Any) -> Iterator[WebsocketClient]:
     """A connection to the server at `url` for as long as the context lasts.
 
     It reads everything that comes, so that it takes part in the closing handshake; with NOT_READING it does not.

@@ -1,7 +1,7 @@
-"""API keys: which requests need one, and clients that send many wrong ones."""
+"""API keys: which requests need one, and the file of named keys, which is read again when it changes."""
 
-import asyncio
-import time
+import json
+import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,46 +10,26 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import SecretStr
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import Message
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from scanline.server.api.api_keys import ApiKeys
-from scanline.server.api.middleware import wrong_keys
-from scanline.server.api.middleware.auth import ApiKeyMiddleware
-from scanline.server.api.middleware.overhead import OverheadMiddleware
-from scanline.server.api.middleware.wrong_keys import FREE, MAX_ADDRESSES, MAX_DELAYED_OF_ONE, WrongKeyDelays
-from scanline.server.api.rate_limit import REFUSED_KEY_UNITS
-from scanline.server.api.transport.budgets import Budgets
+from scanline.server.api.api_keys import MAX_KEYS, ApiKeys, read_keys
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
-from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
 from tests.support.commands import refused
-from tests.support.server.error_answers import answer_of, assert_error, assert_refused
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.error_answers import assert_refused, refused_handshake
+from tests.support.server.metrics_reader import wait_for_metrics
+from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
 from tests.support.server.websocket_client import connected
+from tests.support.waiting import wait_for
 
 OPEN = ("/healthz", "/readyz", "/", "/docs", "/openapi.json")  # and the pages' files below /assets/, and nothing else
 WRONG = f"{KEY}x"
-WRONG_HEADERS = {  # label: an Authorization header without a valid key
-    "another key": f"Bearer {WRONG}",
-    "the beginning of a key": f"Bearer {KEY[:-1]}",
-    "the keys together": f"Bearer {KEY},{SECOND_KEY}",
-    "no key": "Bearer",
-    "no scheme": KEY,
-    "another scheme": f"Basic {KEY}",
-}
-BAD = {  # label: an invalid key, the error message
-    "empty": ("", "must not be empty"),
-    "a space": ("sk seven", "printable ASCII without spaces and commas"),
-    "a comma": ("sk,seven", "printable ASCII without spaces and commas"),
-    "a line": ("sk-seven\n", "printable ASCII without spaces and commas"),
-    "not ASCII": ("sk-sieben-ß", "printable ASCII without spaces and commas"),
-}
+WRONG_HEADERS = (f"Bearer {WRONG}", f"Bearer {KEY[:-1]}", f"Bearer {KEY},{SECOND_KEY}", "Bearer", KEY, f"Basic {KEY}")
+SPELLING = "printable ASCII without spaces and commas"
+BAD = {"": "must not be empty", **dict.fromkeys(("sk seven", "sk,seven", "sk-seven\n", "sk-sieben-ß"), SPELLING)}
 
 
 def subprotocols(key: str, *others: str) -> list[Subprotocol]:
@@ -68,7 +48,7 @@ def routes(of: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def keyless(guarded_server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=guarded_server.url, timeout=PATIENCE) as client:
+    with guarded_server.client() as client:
         yield client
 
 
@@ -80,49 +60,37 @@ def test_every_route_needs_a_key(keyless: httpx.Client, guarded_server: Server, 
         path = route.path.replace("{", "").replace("}", "")
         for method in getattr(route, "methods", None) or ("GET",):
             assert keyless.request(method, path).status_code == 401, f"{method} {path} is open"
-        with pytest.raises(InvalidStatus, match="401"), connected(guarded_server.url, path=path):
-            pass
+        assert refused_handshake(guarded_server.url, path).status_code == 401
 
 
-def test_probes_and_the_page_are_open_and_near_misses_are_not(keyless: httpx.Client) -> None:
+def test_probes_and_the_page_are_open_and_near_misses_are_not(keyless: httpx.Client, guarded_server: Server) -> None:
     for path in OPEN:
         assert keyless.get(path).status_code == 200
     for path in ("/assets", "/healthz/", "/healthz//", "/healthz%2f", "/HEALTHZ", "/v1/healthz", "/nowhere"):
         assert_refused(keyless.get(path), 401, None, "invalid_api_key")
+    assert refused_handshake(guarded_server.url, "/healthz").status_code == 401, "no websocket is a probe"
+    protocol = {"sec-websocket-protocol": subprotocols(KEY)[0]}
+    assert keyless.get("/v1/models", headers=protocol).status_code == 401, "a subprotocol is no key for HTTP"
 
 
 def test_the_openapi_description_marks_routes_that_need_a_key(keyless: httpx.Client, client: httpx.Client) -> None:
     described = keyless.get("/openapi.json").json()
     assert described["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
     assert described["security"] == [{"key": []}]
-    operations = {path: operation for path, by_method in described["paths"].items() for operation in by_method.values()}
-    assert {path for path, operation in operations.items() if operation.get("security") == []} == {
-        "/healthz",
-        "/readyz",
-    }
-    described = client.get("/openapi.json").json()
-    assert described["security"] == [{}, {"key": []}]
-
-
-def test_a_subprotocol_is_no_key_for_http_and_no_probe_a_websocket(
-    keyless: httpx.Client, guarded_server: Server
-) -> None:
-    (protocol,) = subprotocols(KEY)
-    assert keyless.get("/v1/models", headers={"sec-websocket-protocol": protocol}).status_code == 401
-    with pytest.raises(InvalidStatus, match="401"), connected(guarded_server.url, path="/healthz"):
-        pass
+    found = {path: [one.get("security") for one in methods.values()] for path, methods in described["paths"].items()}
+    assert {path for path, security in found.items() if [] in security} == {"/healthz", "/readyz"}
+    assert client.get("/openapi.json").json()["security"] == [{}, {"key": []}]
 
 
 def test_each_key_is_accepted_and_a_wrong_one_or_two_are_refused(keyless: httpx.Client) -> None:
     for key in (KEY, SECOND_KEY):
         for scheme in ("Bearer", "bearer"):
             assert keyless.get("/v1/models", headers={"authorization": f"{scheme} {key}"}).status_code == 200
-    for wrong in WRONG_HEADERS.values():
-        response = keyless.get("/v1/models", headers={"authorization": wrong})
+    several = [("authorization", f"Bearer {key}") for key in ("a-guess", KEY)]
+    for headers in (*({"authorization": wrong} for wrong in WRONG_HEADERS), several):
+        response = keyless.get("/v1/models", headers=headers)
         assert_refused(response, 401, None, "invalid_api_key")
         assert response.headers["www-authenticate"] == "Bearer"
-    several = [("authorization", f"Bearer {key}") for key in ("a-guess", KEY)]
-    assert_refused(keyless.get("/v1/models", headers=several), 401, None, "invalid_api_key")
 
 
 def test_a_refusal_comes_before_the_body_is_read(keyless: httpx.Client) -> None:
@@ -142,9 +110,7 @@ def test_a_websocket_opens_with_a_subprotocol_or_a_header(guarded_server: Server
 
 @pytest.mark.parametrize("offered", [[], ["scanline"], subprotocols(WRONG, "scanline"), ["scanline", "key.a"]])
 def test_a_websocket_without_a_key_is_refused(guarded_server: Server, offered: list[Subprotocol]) -> None:
-    with pytest.raises(InvalidStatus) as caught, connected(guarded_server.url, subprotocols=offered or None):
-        pass
-    answer = answer_of(caught.value)
+    answer = refused_handshake(guarded_server.url, subprotocols=offered or None)
     assert_refused(answer, 401, None, "invalid_api_key")
     assert answer.headers["www-authenticate"] == "Bearer"
 
@@ -157,10 +123,7 @@ def test_no_key_is_ever_shown(guarded_server: Server, monkeypatch: pytest.Monkey
     with connected(guarded_server.url, subprotocols=subprotocols(KEY, "scanline")) as websocket:
         assert websocket.socket.response is not None
         shown.append(str(websocket.socket.response.headers))
-    with pytest.raises(InvalidStatus) as caught, connected(guarded_server.url, subprotocols=subprotocols(WRONG)):
-        pass
-    shown.append(answer_of(caught.value).text)
-    shown += guarded_server.log
+    shown += [refused_handshake(guarded_server.url, subprotocols=subprotocols(WRONG)).text, *guarded_server.log]
     assert '"status": 401' in "".join(shown)
     monkeypatch.setenv("SCANLINE_API_KEYS", f"{KEY},{SECOND_KEY}")
     settings = Settings()
@@ -171,105 +134,121 @@ def test_no_key_is_ever_shown(guarded_server: Server, monkeypatch: pytest.Monkey
 
 def test_the_log_states_whether_keys_are_needed(guarded_server: Server, server: Server) -> None:
     needed = "API key required on every route except probes, the page and /docs (2 keys set)"
-    assert any(needed in line for line in guarded_server.log)
-    assert any("No API key set: anyone who can reach this address can use it." in line for line in server.log)
+    assert needed in "".join(guarded_server.log)
+    assert "No API key set: anyone who can reach this address can use it." in "".join(server.log)
 
 
 def test_an_invalid_key_option_or_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for key, said in BAD.values():
-        sentence = refused("serve", "--api-key", KEY, "--api-key", key)
+    sentences = [(refused("serve", "--api-key", KEY, "--api-key", key), said) for key, said in BAD.items()]
+    for keys in ("", ",", f"{KEY},", f"{KEY}, {SECOND_KEY}"):
+        monkeypatch.setenv("SCANLINE_API_KEYS", keys)
+        sentences.append((refused("serve"), "a key must"))
+    for sentence, said in sentences:
         assert sentence.startswith("--api-key: a key must")
         assert said in sentence
         assert KEY not in sentence
-    for keys in ("", ",", f"{KEY},", f"{KEY}, {SECOND_KEY}"):
-        monkeypatch.setenv("SCANLINE_API_KEYS", keys)
-        sentence = refused("serve")
-        assert sentence.startswith("--api-key: a key must")
-        assert KEY not in sentence
 
 
-@pytest.fixture(scope="module")
-def locked_server(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, "--api-key", KEY) as server:
-        yield server
+ALICE, BOB = "sk-alice-0001", "sk-bob=0002=="
+BROKEN: list[tuple[str, list[str | bytes]]] = [  # part of the sentence, the file's content
+    ("line 2 must be a name", [f"# \u2028mallory sk-m\nalice {ALICE} x", f"alice {ALICE}\nbob\n"]),
+    ("line 1 must be a name", [f"alice {ALICE} admin", "alice sk,1", f"a/b {ALICE}", f"{'a' * 65} {ALICE}"]),
+    ("line 3 repeats a key under another name", [f"alice {ALICE}\n# more\nbob {ALICE}"]),
+    ("this is not a text file", [b"\xff\xfe"]),
+    (f"more than {MAX_KEYS} keys", ["".join(f"a k{number}\n" for number in range(MAX_KEYS + 1))]),
+    ("larger than 1000000 bytes", ["# " + "a" * 1_000_000]),
+]
 
 
-def test_the_delay_doubles_up_to_a_limit_and_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    delays = WrongKeyDelays()
-    seconds = [delays._count("address a") for _ in range(FREE + 8)]
-    assert seconds == [0.0] * FREE + [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
-    assert delays._count("address b") == 0
-    monkeypatch.setattr(wrong_keys, "MEMORY_SECONDS", -1.0)
-    assert delays._count("address a") == 0
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.write_text(f"# who may paint\nalice {ALICE}\n\nbob\t{BOB}\n")
+    path.chmod(0o640)
+    return path
 
 
-def test_the_addresses_that_are_remembered_are_bounded() -> None:
-    delays = WrongKeyDelays()
-    for number in range(2 * MAX_ADDRESSES):
-        delays._count(f"address {number}")
-    assert len(delays.counts) == MAX_ADDRESSES
+def test_names_are_those_of_the_file_and_keys_of_the_settings_are_numbered(path: Path) -> None:
+    keys = ApiKeys([SecretStr(KEY), SecretStr("sk-2")], path)
+    assert [keys.name_of(key.encode()) for key in (KEY, "sk-2", ALICE, BOB)] == ["key-1", "key-2", "alice", "bob"]
+    assert [keys.name_of(key) for key in (b"", b"alice", ALICE[:-1].encode(), b"\xff" * 30_000)] == [None] * 4
+    assert (keys.names, len(keys)) == (["key-1", "key-2", "alice", "bob"], 4)
+    path.write_text(f"alice {ALICE}\nalice sk-alice-0002\n")
+    keys = ApiKeys([], path)
+    assert keys.names == ["alice"]
+    assert keys.name_of(b"sk-alice-0002") == keys.name_of(ALICE.encode()) == "alice"
 
 
-def test_answers_that_wait_are_bounded_for_one_address_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wrong_keys, "FREE", 0)
-    monkeypatch.setattr(wrong_keys, "FIRST_SECONDS", 0.01)
-    monkeypatch.setattr(wrong_keys, "MAX_DELAYED", MAX_DELAYED_OF_ONE + 10)
-
-    async def answers(*clients: str) -> list[bool]:
-        return await asyncio.gather(*(delays.wait(client) for client in clients))
-
-    delays = WrongKeyDelays()
-    assert sum(asyncio.run(answers(*["one"] * 100))) == MAX_DELAYED_OF_ONE
-    assert sum(asyncio.run(answers(*(f"client {number}" for number in range(100))))) == MAX_DELAYED_OF_ONE + 10
-    assert not delays.delayed
+@pytest.mark.parametrize(("said", "contents"), BROKEN, ids=[said for said, _ in BROKEN])
+def test_a_broken_file_is_refused_at_the_start_and_later_changes_nothing(path: Path, said: str, contents: list) -> None:
+    keys = ApiKeys([], path)
+    for content in contents:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(ValueError, match=said) as caught:
+            keys.reload()
+        assert ALICE not in str(caught.value)
+        assert keys.name_of(ALICE.encode()) == "alice"
+        assert said in refused("serve", "--api-keys-file", path)
 
 
-def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wrong_keys, "LONGEST_SECONDS", 0.01)
-    guesses, refused = 2 * MAX_DELAYED_OF_ONE + FREE, MAX_DELAYED_OF_ONE
-    statuses = []
-
-    async def send(message: Message) -> None:
-        statuses.append(message.get("status"))
-
-    async def units() -> float:
-        budgets, keys = Budgets(Settings()), ApiKeys([SecretStr(KEY)])
-        app = OverheadMiddleware(ApiKeyMiddleware(PlainTextResponse(""), keys), budgets, Lifecycle())
-        headers = [(b"authorization", b"Bearer wrong")]
-        scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": headers, "client": ("10.0.0.1", 1)}
-        await asyncio.gather(*(app({**scope}, Request(scope).receive, send) for _ in range(guesses)))
-        return budgets.overhead.accounts["10.0.0.1"].units
-
-    assert asyncio.run(units()) == pytest.approx(guesses + refused * REFUSED_KEY_UNITS, abs=5)
-    assert statuses.count(429) == refused
+@pytest.mark.parametrize("content", ["", "# alice sk-1\n\n"])
+def test_a_file_without_keys_is_refused_at_the_start_and_later_revokes_its_keys(path: Path, content: str) -> None:
+    keys = ApiKeys([SecretStr(KEY)], path)
+    path.write_text(content)
+    keys.reload()
+    assert keys.names == ["key-1"]
+    assert "there is no key in this file" in refused("serve", "--api-keys-file", path)
 
 
-def test_guesses_wait_and_a_right_key_does_not(locked_server: Server) -> None:
-    async def guess_and_use() -> tuple[list[httpx.Response], float]:
-        async with httpx.AsyncClient(base_url=locked_server.url, timeout=PATIENCE) as client:
-            began = time.monotonic()
-            for number in range(FREE + 4):
-                answer = await client.get("/v1/models", headers=bearer(f"wrong-{number}"))
-                assert answer.status_code == 401
-            waited = time.monotonic() - began
-            limits = httpx.Limits(max_connections=None)
-            async with httpx.AsyncClient(base_url=locked_server.url, timeout=PATIENCE, limits=limits) as many:
-                guesses = [
-                    asyncio.create_task(many.get("/v1/models", headers=bearer(f"wrong-{number}")))
-                    for number in range(2 * MAX_DELAYED_OF_ONE)
-                ]
-                await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)  # one that is refused at once
-                assert (await client.get("/v1/models", headers=bearer(KEY))).status_code == 200
-                assert (await client.get("/v1/models")).status_code == 401  # no key is no guess
-                return await asyncio.gather(*guesses), waited
+def test_a_missing_file_or_a_directory_is_refused(tmp_path: Path) -> None:
+    for missing in (tmp_path, tmp_path / "none"):
+        assert refused("serve", "--api-keys-file", missing) == f"--api-keys-file: there is no file {missing}"
+    with pytest.raises(ValueError, match="this is not a file"):
+        read_keys(tmp_path)
 
-    answers, waited = asyncio.run(guess_and_use())
-    assert waited >= 0.1 + 0.2 + 0.4 + 0.8
-    statuses = {answer.status_code for answer in answers}
-    assert statuses == {401, 429}
-    refusal = next(answer for answer in answers if answer.status_code == 429)
-    assert refusal.json()["error"]["code"] == "too_many_wrong_keys"
-    assert refusal.headers["retry-after"] == "2"
-    for answer in answers:
-        if answer.status_code == 401:
-            assert_error(answer.json(), None, "invalid_api_key")
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
+def test_a_world_readable_file_is_warned(path: Path, mode: int, warned: bool, caplog: pytest.LogCaptureFixture) -> None:
+    path.chmod(mode)
+    with caplog.at_level(logging.WARNING):
+        read_keys(path)
+    assert ("everyone on this machine can read the API keys" in caplog.text) == warned
+
+
+def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(grey_directory: Path, path: Path) -> None:
+    def status(key: str) -> int:
+        return httpx.get(f"{server.url}/v1/models", headers=bearer(key)).status_code
+
+    with serve(grey_directory, "--api-keys-file", str(path), "--api-key", KEY, "--log-format", "json") as server:
+        assert any("(3 keys set)" in line for line in server.log)
+        with server.client(headers=bearer(ALICE)) as client:
+            assert client.post("/v1/images/generations", json={"n": 3}).status_code == 200
+            with connected(server.url, additional_headers=bearer(BOB)) as websocket:
+                assert websocket.paint(type="generate", n=2).order[-1] == "done"
+                path.write_text(f"alice {ALICE}\n")
+                with pytest.raises(ConnectionClosed, match=r"1008.*The API key was revoked"):
+                    websocket.receive()
+            status("sk-nobody")
+            now = wait_for_metrics(client, lambda now: now.of("http_requests_by_key_total", key_name="bob") == 1)
+            assert now.of("images_by_key_total", key_name="alice", model_name="grey") == 3
+            assert now.of("images_by_key_total", key_name="bob") == 2
+            assert now.of("images_by_key_total", key_name="key-1") == 0
+            assert {sample.labels.get("key_name") for sample in now.samples} == {None, "alice", "bob", "key-1"}
+
+        # Another key for Alice; an open connection of the old one ends with its next request.
+        path.write_text("alice sk-alice-0002\n")
+        wait_for(lambda: status("sk-alice-0002") == 200, "the new key")
+        assert [status(key) for key in (ALICE, BOB, KEY)] == [401, 401, 200]
+
+        # A broken file changes nothing, nor does one that is gone.
+        path.write_text("alice\n")
+        wait_for(lambda: any("line 1 must be a name" in line for line in server.log), "a line about the file")
+        path.unlink()
+        wait_for(lambda: any("No such file" in line for line in server.log), "a line about the missing file")
+        assert status("sk-alice-0002") == 200
+    events = [json.loads(line) for line in server.log]
+    requests = [line for line in events if line["event"] == "request" and line.get("path") == "/v1/images/generations"]
+    assert [(line["key"], line["client"]) for line in requests] == [("alice", "127.0.0.1")]
+    assert [line["key"] for line in events if line["event"] == "job"] == ["bob"]
+    assert all("key" not in line for line in events if line.get("status") == 401)
+    assert not [key for key in (ALICE, BOB, KEY, "sk-alice-0002", "sk-nobody") if key in "".join(server.log)]

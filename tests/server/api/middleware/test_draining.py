@@ -6,7 +6,8 @@ The engine is stopped while other clients send requests to the draining server, 
 import os
 import signal
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,21 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.pictures import painted
-from tests.support.server.error_answers import answer_of
+from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
+from tests.support.server.metrics_reader import wait_for_metrics
+from tests.support.server.routes import GENERATIONS
 from tests.support.server.running_server import Server, serve
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import JobMessages, WebsocketClient, connected
 from tests.support.waiting import PATIENCE, wait_for
 
-URL = "/v1/images/generations"
 WORK = 12 + 12 + 5 + 5  # images of all work at the time of the signal
+SHUTTING_DOWN = (None, "shutting_down", 503)
 
 
 @dataclass
@@ -54,23 +57,17 @@ def closing_code(websocket: WebsocketClient) -> int:
 def signalled(server: Server, continues: bool) -> Observed:
     """Signals a server that has work of every kind; with `continues`, it then continues."""
     others: dict[str, Any] = {}
-    address = {"base_url": server.url, "timeout": PATIENCE}
-    with (
-        ThreadPoolExecutor() as pool,
-        httpx.Client(**address) as client,
-        httpx.Client(**address) as listener,
-        httpx.Client(**address) as asker,
-        connected(server.url) as websocket,
-        connected(server.url) as idler,
-    ):
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor())
+        client, listener, asker = (stack.enter_context(server.client()) for _ in range(3))
+        websocket, idler = (stack.enter_context(connected(server.url)) for _ in range(2))
         engine = server.engine
         os.kill(engine, signal.SIGSTOP)
-        posted = pool.submit(client.post, URL, json={"n": 12, "seed": 1})
-        events: Future[Any] = pool.submit(post_for_events, listener, URL, n=12, seed=2, partial_images=1)
+        posted = pool.submit(client.post, GENERATIONS, json={"n": 12, "seed": 1})
+        events = pool.submit(post_for_events, listener, GENERATIONS, n=12, seed=2, partial_images=1)
         websocket.send(type="generate", id="a", n=5, seed=3)
         websocket.send(type="generate", id="b", n=5, seed=4)
-        reserved = f'num_images_reserved{{model_name="grey"}} {WORK}.0'
-        wait_for(lambda: reserved in asker.get("/metrics").text, "work of every kind")
+        wait_for_metrics(asker, lambda now: now.of("num_images_reserved") == WORK)
         # a terminal signals all processes; the engine is stopped, so that its signals stay pending
         for pid in (engine, engine, server.process.pid):
             os.kill(pid, signal.SIGINT if pid == engine else signal.SIGTERM)
@@ -86,15 +83,13 @@ def signalled(server: Server, continues: bool) -> Observed:
 
 def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -> dict[str, Any]:
     """The responses of a draining server to other clients."""
-    gets = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
-    posts = {path: asker.post(f"/v1/images/{path}", json={}) for path in ("generations", "edits", "likelihoods")}
-    with pytest.raises(InvalidStatus) as refused, connected(server.url):
-        pass
+    answers = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
+    answers |= {path: asker.post(f"/v1/images/{path}", json={}) for path in ("generations", "edits", "likelihoods")}
+    answers["a websocket"] = refused_handshake(server.url)
     websocket.send(type="generate", id="late")
     while "late" not in websocket.jobs:
         websocket.receive()
-    upload = asker.post("/v1/images/edits", content=bytes(8_000_000))
-    return {**gets, **posts, "an upload": upload, "a websocket": answer_of(refused.value)}
+    return {**answers, "an upload": asker.post("/v1/images/edits", content=bytes(8_000_000))}
 
 
 @pytest.fixture(scope="module")
@@ -103,27 +98,22 @@ def drained(grey_directory: Path) -> Iterator[Observed]:
         yield signalled(server, continues=True)
 
 
-def assert_shutting_down(status: int, body: dict[str, Any]) -> None:
-    __tracebackhide__ = True
-    error = body["error"]
-    assert (status, error["type"], error["code"]) == (503, "server_error", "shutting_down"), body
-
-
-def test_accepted_work_is_completed(drained: Observed, grey: Transformer) -> None:
-    expected = paint(grey, 12, seed=1).images.reshape(12, 7, 5)
-    np.testing.assert_array_equal(painted(drained.posted.json()), expected)
-    for name, seed in (("a", 3), ("b", 4)):
-        assert drained.jobs[name].order[-1] == "done"
-        np.testing.assert_array_equal(drained.jobs[name].images(), paint(grey, 5, seed=seed).images)
-    np.testing.assert_array_equal(images(drained.events), paint(grey, 12, seed=2).images.reshape(12, 7, 5))
+def test_accepted_work_is_completed_and_the_server_exits_without_an_error(drained: Observed, grey: Transformer) -> None:
+    found = [painted(drained.posted.json()), images(drained.events)]
+    found += [drained.jobs[name].images() for name in ("a", "b")]
+    for seed, each in enumerate(found, 1):
+        np.testing.assert_array_equal(each.reshape(len(each), 35), paint(grey, len(each), seed=seed).images)
+    assert [len(each) for each in found] == [12, 12, 5, 5]
+    assert [drained.jobs[name].order[-1] for name in ("a", "b")] == ["done", "done"]
+    assert drained.status == 0
+    assert "Traceback" not in drained.log
 
 
 def test_new_work_is_refused_with_a_time_to_retry(drained: Observed) -> None:
     for name in ("/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"):
-        answer = drained.others[name]
-        assert_shutting_down(answer.status_code, answer.json())
-        assert int(answer.headers["retry-after"]) > 0
-    assert_shutting_down(503, drained.jobs["late"].messages[-1])
+        assert_refused(drained.others[name], 503, None, "shutting_down")
+        assert int(drained.others[name].headers["retry-after"]) > 0
+    assert_error(drained.jobs["late"].messages[-1], *SHUTTING_DOWN)
     for path in ("/healthz", "/metrics", "/v1/models"):
         assert drained.others[path].status_code == 200, "routes that only read are answered"
 
@@ -136,18 +126,12 @@ def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Obs
     assert drained.others["idler"] == 1001  # at once
 
 
-def test_a_drained_server_exits_without_an_error(drained: Observed) -> None:
-    assert drained.status == 0
-    assert "Traceback" not in drained.log
-
-
 def test_work_beyond_the_drain_timeout_gets_an_error(grey_directory: Path) -> None:
     with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300") as server:
         overdue = signalled(server, continues=False)
-    assert_shutting_down(overdue.posted.status_code, overdue.posted.json())
+    assert_refused(overdue.posted, 503, None, "shutting_down")
     assert int(overdue.posted.headers["retry-after"]) > 0
-    for name in ("a", "b"):
-        assert_shutting_down(503, overdue.jobs[name].messages[-1])
-    assert_shutting_down(503, overdue.events[-1])
+    for last in (overdue.jobs["a"].messages[-1], overdue.jobs["b"].messages[-1], overdue.events[-1]):
+        assert_error(last, *SHUTTING_DOWN)
     assert (overdue.closed, overdue.status) == (1001, 1)
     assert "Traceback" not in overdue.log

@@ -1,86 +1,70 @@
 """Headers of every answer: request ids, those of security, and HEAD in place of GET."""
 
 import re
-from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
 import pytest
-from websockets.exceptions import InvalidStatus
 
 from scanline.server.api.routes.page import BUILT
+from tests.support.server.error_answers import refused_handshake
+from tests.support.server.routes import GENERATIONS
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
-from tests.support.server.websocket_client import connected
+from tests.support.server.websocket_client import STREAM, connected
 
-GENERATED = re.compile(r"[0-9a-f]{32}")
-URL = "/v1/images/generations"
-INVALID = ("", "x" * 129, "a b", "a,b", "<script>", 'say "hi"', "ünsafe".encode(), "a\x1b[31m".replace("\x1b", "%1b"))
+ID = {"x-request-id": "mine"}
+INVALID = ("", "x" * 129, "a b", "a,b", "<script>", 'say "hi"', "ünsafe".encode(), "a%1b[31m")
 FOREIGN = {"origin": "https://foreign.example", "access-control-request-method": "POST"}
-REFUSED = {  # label: method, address, what is sent, status
-    "not found": ("GET", "/nowhere", {}, 404),
-    "a wrong method": ("PUT", URL, {}, 405),
-    "a wrong field": ("POST", URL, {"json": {"n": 0}}, 400),
-    "a large body": ("POST", URL, {"content": b" " * 200_000}, 413),
-    "no key": ("GET", "/v1/models", {"headers": {"authorization": "none"}}, 401),
-    "a foreign page": ("OPTIONS", URL, {"headers": FOREIGN}, 403),
+REFUSED = {  # label: method, address, what is sent, headers, status
+    "not found": ("GET", "/nowhere", {}, {}, 404),
+    "a wrong method": ("PUT", GENERATIONS, {}, {}, 405),
+    "a wrong field": ("POST", GENERATIONS, {"json": {"n": 0}}, {}, 400),
+    "a large body": ("POST", GENERATIONS, {"content": b" " * 200_000}, {}, 413),
+    "no key": ("GET", "/v1/models", {}, {"authorization": "none"}, 401),
+    "a foreign page": ("OPTIONS", GENERATIONS, {}, FOREIGN, 403),
 }
 
 
-@pytest.fixture
-def second(guarded_server: Server) -> Iterator[httpx.Client]:
-    headers = bearer(SECOND_KEY)
-    with httpx.Client(base_url=guarded_server.url, headers=headers, timeout=PATIENCE) as second:
-        yield second
-
-
-def test_a_valid_id_is_returned_and_any_other_replaced_by_a_new_one(second: httpx.Client) -> None:
+def test_a_valid_id_is_returned_and_any_other_replaced_by_a_new_one(client: httpx.Client) -> None:
     for name in ("7", "req_abc-123", "a:b/c.d=e+f@g", "x" * 128):
-        assert second.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
+        assert client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
     wrong = [{}, *({"x-request-id": name} for name in INVALID)]
-    ids = [second.get("/healthz", headers=headers).headers["x-request-id"] for headers in wrong]
-    assert all(GENERATED.fullmatch(one) for one in ids)
-    assert len(set(ids)) == len(wrong)
+    ids = {client.get("/healthz", headers=headers).headers["x-request-id"] for headers in wrong}
+    assert len(ids) == len(wrong)
+    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in ids)
 
 
 @pytest.mark.parametrize("label", REFUSED)
-def test_an_error_has_its_id(second: httpx.Client, label: str) -> None:
-    method, url, sent, status = REFUSED[label]
-    headers = {"x-request-id": "mine", **sent.get("headers", {})}
-    response = second.request(method, url, **{**sent, "headers": headers})
+def test_an_error_has_its_id(guarded_server: Server, label: str) -> None:
+    method, url, sent, headers, status = REFUSED[label]
+    with guarded_server.client(headers=bearer(SECOND_KEY)) as client:
+        response = client.request(method, url, headers={**ID, **headers}, **sent)
     assert (response.status_code, response.headers.get_list("x-request-id")) == (status, ["mine"])
     assert set(response.json()) == {"error"}
 
 
-def test_a_stream_and_a_websocket_have_their_id(second: httpx.Client, guarded_server: Server) -> None:
-    response = second.post(URL, json={"stream": True}, headers={"x-request-id": "mine"})
+def test_a_stream_and_a_websocket_have_their_id_also_one_that_is_refused(guarded_server: Server) -> None:
+    url, headers = guarded_server.url, {**bearer(SECOND_KEY), **ID}
+    response = httpx.post(url + GENERATIONS, json={"stream": True}, headers=headers, timeout=PATIENCE)
     assert response.headers["x-request-id"] == "mine"
-    headers = {**bearer(SECOND_KEY), "x-request-id": "mine"}
-    with connected(guarded_server.url, additional_headers=headers) as websocket:
+    with connected(url, additional_headers=headers) as websocket:
         assert websocket.socket.response.headers["x-request-id"] == "mine"
-
-
-@pytest.mark.parametrize(("path", "key", "status"), [("/v1/images/stream", "none", 401), ("/nowhere", SECOND_KEY, 404)])
-def test_a_refused_websocket_has_its_id(guarded_server: Server, path: str, key: str, status: int) -> None:
-    headers = {**bearer(key), "x-request-id": "mine"}
-    with pytest.raises(InvalidStatus) as refused, connected(guarded_server.url, path, additional_headers=headers):
-        pass
-    response = refused.value.response
-    assert (response.status_code, response.headers["x-request-id"]) == (status, "mine")
-    assert b'"error"' in bytes(response.body)
+    for path, key, status in ((STREAM, "none", 401), ("/nowhere", SECOND_KEY, 404)):
+        response = refused_handshake(url, path, additional_headers={**bearer(key), **ID})
+        assert (response.status_code, response.headers["x-request-id"]) == (status, "mine")
+        assert set(response.json()) == {"error"}
 
 
 DATA = ("/healthz", "/v1/models", "/nowhere", "/openapi.json")
-IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 @pytest.mark.parametrize("path", [*DATA, "/docs", "/"])
 def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path: str) -> None:
     headers = client.get(path).headers
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["x-frame-options"] == "DENY"
-    assert headers["referrer-policy"] == "no-referrer"
+    required = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer"}
+    assert required.items() <= headers.items()
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
     if path in DATA:
         assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
@@ -89,9 +73,7 @@ def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_the_pages_load_files_of_this_server_alone_which_are_cached_for_good(
-    client: httpx.Client, guarded_server: Server, path: str
-) -> None:
+def test_pages_load_own_files_that_are_cached_for_good(client: httpx.Client, guarded_server: Server, path: str) -> None:
     response = client.get(path)
     assert response.headers["content-type"].startswith("text/html")
     assert response.headers["cache-control"] == "no-cache"
@@ -102,13 +84,12 @@ def test_the_pages_load_files_of_this_server_alone_which_are_cached_for_good(
     for one in loaded:
         assert one.startswith("./assets/"), one
         file = client.get(one.removeprefix("."))
-        assert (file.status_code, file.headers["cache-control"]) == (200, IMMUTABLE)
-        assert file.content == (BUILT / one).read_bytes()
+        found = (file.status_code, file.headers["cache-control"], file.content)
+        assert found == (200, "public, max-age=31536000, immutable", (BUILT / one).read_bytes())
         assert httpx.get(f"{guarded_server.url}{one.removeprefix('.')}").status_code == 200, "no key is needed"
         for policy in (response.headers["content-security-policy"], file.headers["content-security-policy"]):
-            assert "default-src 'none'" in policy
-            assert "script-src 'self' 'wasm-unsafe-eval';" in policy
-            assert "style-src 'self';" in policy
+            for part in ("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval';", "style-src 'self';"):
+                assert part in policy
             assert not re.search(r"http|\*|'unsafe", policy)
 
 
@@ -123,7 +104,6 @@ def test_nothing_else_is_served_below_assets(server: Server, guarded_server: Ser
 
 
 PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/readyz", "/v1/models", "/v1/models/grey", "/nowhere")
-CHANGING = {"date", "x-request-id"}
 
 
 def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
@@ -131,16 +111,10 @@ def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
         head, get = client.head(path), client.get(path)
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert head.headers.keys() == get.headers.keys()
-        assert {name for name in head.headers if head.headers[name] != get.headers[name]} <= CHANGING
-
-
-def test_head_of_metrics_assets_and_posts(client: httpx.Client) -> None:
+        changing = {name for name in head.headers if head.headers[name] != get.headers[name]}
+        assert changing <= {"date", "x-request-id"}
     assert client.head("/metrics").status_code == 200
-    asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()  # type: ignore[union-attr]
-    head = client.head(asset)
-    assert head.headers["content-encoding"] == "gzip"
-    assert 0 < int(head.headers["content-length"]) < len(client.get(asset).content)
-    assert client.head("/v1/images/generations").status_code == 405
+    assert client.head(GENERATIONS).status_code == 405
 
 
 def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(client: httpx.Client) -> None:
@@ -151,14 +125,10 @@ def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(cli
         assert "content-encoding" not in plain.headers
         assert compressed.headers["vary"].lower() == plain.headers["vary"].lower() == "accept-encoding"
         assert compressed.content == plain.content
-    assert "content-encoding" not in client.post("/v1/images/generations", json={"n": 100}).headers
-
-
-def test_a_slash_too_many_or_too_few_is_not_redirected(client: httpx.Client) -> None:
-    for path in ("/docs/", "/healthz/", "/v1/models/", "/v1/images/generations/", "/assets", "/metrics/"):
-        answer = client.get(path)
-        assert answer.status_code in (404, 405), path
-        assert "location" not in answer.headers
+    head = client.head(asset)
+    assert head.headers["content-encoding"] == "gzip"
+    assert 0 < int(head.headers["content-length"]) < len(plain.content)
+    assert "content-encoding" not in client.post(GENERATIONS, json={"n": 100}).headers
 
 
 def test_readiness_names_models_only_to_clients_with_a_key(client: httpx.Client, guarded_server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Every error as the official OpenAI client raises it: class, status, message, param, code, type."""
+"""Errors as the official OpenAI client raises them: class, status, message, param, code, type."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pydantic import SecretStr
 
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
-from tests.support.pictures import encode, noise
-from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.in_process_server import fail_all_jobs, serve_in_process
+from tests.support.server.json_requests import FILES
 from tests.support.server.openai_clients import official
 from tests.support.server.shared_servers import LONG
 from tests.support.waiting import PATIENCE, wait_for
@@ -23,58 +22,36 @@ if TYPE_CHECKING:
     import openai
 
 KEY = "a-key"
-FILE = encode(noise(7, 5))
 Served = tuple[str, EngineClient]
 Call = Callable[[Any], Any]
 
 
-def generate(**fields: Any) -> Call:
-    return lambda client: client.images.generate(**{"prompt": "", **fields})
-
-
 def edit(**fields: Any) -> Call:
-    return lambda client: client.images.edit(**{"prompt": "", "image": FILE, "extra_body": {"keep_rows": 3}, **fields})
+    given = {"prompt": "", "image": FILES["image"], "extra_body": {"keep_rows": 3}}
+    return lambda client: client.images.edit(**{**given, **fields})
 
 
-BAD = "BadRequestError"
-REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {  # label: call, and the exception's class, ...
-    "a wrong number": (generate(n=0), BAD, 400, "n", "invalid_value"),
-    "a field of fields": (edit(extra_body={"opts": {"a": True}}), BAD, 400, "opts[a]", "unknown_parameter"),
+REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {  # a call; the exception's class, status, param, code
+    "a field of fields": (edit(extra_body={"a": {"b": 1}}), "BadRequestError", 400, "a[b]", "unknown_parameter"),
+    "an unknown model": (edit(model="dall-e-2"), "NotFoundError", 404, "model", "model_not_found"),
+    "a large body": (edit(image=bytes(30_000)), "APIStatusError", 413, None, "body_too_large"),
     "an unknown key": (
         lambda client: client.with_options(api_key="another").images.generate(prompt=""),
         *("AuthenticationError", 401, None, "invalid_api_key"),
     ),
-    "an unknown model": (edit(model="dall-e-2"), "NotFoundError", 404, "model", "model_not_found"),
     "another of the official addresses": (
         lambda client: client.embeddings.create(model="grey", input="a cat"),
         *("NotFoundError", 404, None, "not_found"),
     ),
-    "a wrong method": (
-        lambda client: client.models.delete("grey"),
-        *("APIStatusError", 405, None, "method_not_allowed"),
-    ),
-    "a large body": (edit(image=bytes(30_000)), "APIStatusError", 413, None, "body_too_large"),
-    "another type of body": (
-        edit(extra_headers={"content-type": "text/plain"}),
-        *("APIStatusError", 415, None, "unsupported_media_type"),
-    ),
+    "a wrong method": (lambda client: client.models.delete("grey"), "APIStatusError", 405, None, "method_not_allowed"),
 }
 
 
 @pytest.fixture(scope="module")
 def served(grey_directory: Path) -> Iterator[Served]:
-    settings = Settings(
-        models=(str(grey_directory),),
-        slots=4,
-        threads=1,
-        max_body_bytes=20_000,
-        max_images_per_request=LONG,
-        max_waiting_images=LONG - 4,
-        client_share=1,
-        request_timeout=1_000_000,
-        api_keys=(SecretStr(KEY),),
-    )
-    with serve_in_process(settings) as served:
+    limits = {"max_images_per_request": LONG, "max_waiting_images": LONG - 4, "client_share": 1}
+    limits |= {"slots": 4, "threads": 1, "max_body_bytes": 20_000, "request_timeout": 1_000_000}
+    with serve_in_process(Settings(models=(str(grey_directory),), api_keys=(SecretStr(KEY),), **limits)) as served:
         yield served
 
 
@@ -84,24 +61,19 @@ def client(served: Served) -> Iterator[openai.OpenAI]:
         yield client
 
 
-def assert_raised(error: openai.APIStatusError, label: str) -> None:
-    __tracebackhide__ = True
-    _, kind, status, param, code = REFUSALS[label]
-    assert (type(error).__name__, error.status_code) == (kind, status)
-    assert (error.param, error.code, error.type) == (param, code, "invalid_request_error")
-    assert error.request_id == error.response.headers["x-request-id"] != ""
-    message = error.body["message"]  # type: ignore[index]
-    assert ONE_SENTENCE.fullmatch(message)
-    assert message in error.message
-
-
 @pytest.mark.parametrize("label", REFUSALS)
 def test_each_error_is_an_exception(client: openai.OpenAI, label: str) -> None:
     from openai import APIStatusError
 
+    call, kind, *expected = REFUSALS[label]
     with pytest.raises(APIStatusError) as caught:
-        REFUSALS[label][0](client)
-    assert_raised(caught.value, label)
+        call(client)
+    error = caught.value
+    assert type(error).__name__ == kind
+    found = (error.status_code, error.param, error.code, error.type)
+    assert found == (*expected, "invalid_request_error")
+    assert error.request_id == error.response.headers["x-request-id"] != ""
+    assert error.body["message"] in error.message  # type: ignore[index]
 
 
 def test_a_failure_of_the_engine_is_raised_and_not_retried(served: Served) -> None:

@@ -1,61 +1,59 @@
-"""The official JavaScript client, run by node: `npm ci --prefix tests/javascript`, then `pytest -m javascript`."""
+"""The official JavaScript client and a generated TypeScript one, run by node, after `npm ci --prefix tests/javascript`:
+`pytest -m javascript`, and `pytest -m slow` for the second, which is generated from /openapi.json."""
 
-import base64
 import json
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
-from tests.support.pictures import decode, encode, noise
+from tests.support.server.json_requests import FILES, HOLE, IMAGE, MASKED
+from tests.support.server.openai_clients import decoded
 from tests.support.server.running_server import PATIENCE, Server
 
 JAVASCRIPT = Path(__file__).parents[3] / "javascript"
-IMAGE = noise(7, 5)
-KNOWN = np.arange(35).reshape(7, 5) % 3 != 0
+MODULES = JAVASCRIPT / "node_modules"
 
-pytestmark = [
-    pytest.mark.javascript,
-    pytest.mark.skipif(
-        not shutil.which("node") or not (JAVASCRIPT / "node_modules" / "openai").exists(),
-        reason="node or the package is missing: npm ci --prefix tests/javascript",
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not shutil.which("node") or not all((MODULES / name).exists() for name in ("openai", "openapi-typescript")),
+    reason="node or the packages are missing: npm ci --prefix tests/javascript",
+)
+
+
+def node(*arguments: object, folder: Path) -> str:
+    """What `node ARGUMENTS` prints."""
+    command = ["node", *map(str, arguments)]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
 
 
 @pytest.fixture(scope="module")
 def output(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What tests/javascript/client.js prints about a server."""
-    directory = tmp_path_factory.mktemp("pictures")
-    (directory / "image.png").write_bytes(encode(IMAGE))
-    (directory / "mask.png").write_bytes(encode(np.where(KNOWN, np.uint8(255), np.uint8(0))))
-    command = ["node", "client.js", f"{server.url}/v1", directory / "image.png", directory / "mask.png"]
-    ran = subprocess.run(command, cwd=JAVASCRIPT, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+    folder = tmp_path_factory.mktemp("pictures")
+    for name, data in FILES.items():
+        (folder / name).write_bytes(data)
+    return json.loads(node("client.js", f"{server.url}/v1", folder / "image", folder / "mask", folder=JAVASCRIPT))
 
 
-def images(texts: list[str]) -> np.ndarray:
-    return np.stack([decode(base64.b64decode(one)) for one in texts])
-
-
-def test_models_are_listed_and_retrieved(output: dict[str, Any]) -> None:
+@pytest.mark.javascript
+def test_models_and_images_are_those_of_the_server(output: dict[str, Any], grey: Transformer) -> None:
     assert output["ids"] == ["grey"]
     assert (output["model"]["id"], output["model"]["height"], output["model"]["width"]) == ("grey", 7, 5)
-
-
-def test_images_are_those_of_painting_without_a_server(output: dict[str, Any], grey: Transformer) -> None:
     alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
-    np.testing.assert_array_equal(images(output["generated"]), alone)
+    np.testing.assert_array_equal(decoded(output["generated"]), alone)
     assert (output["seed"], output["seedHeader"]) == (7, "7")
     assert output["requestId"]
 
 
+@pytest.mark.javascript
 def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
     types = [event["type"] for event in output["streamed"]]
     assert types.count("image_generation.partial_image") == 9
@@ -66,27 +64,42 @@ def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
     assert [completed["b64_json"]] == output["edited"]
 
 
+@pytest.mark.javascript
 def test_images_are_edited(output: dict[str, Any]) -> None:
-    np.testing.assert_array_equal(images(output["edited"])[0, :4], IMAGE[:4])
+    np.testing.assert_array_equal(decoded(output["edited"])[0, :4], IMAGE[:4])
     assert output["editedFromDisk"] == output["edited"]
-    np.testing.assert_array_equal(images(output["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
-    np.testing.assert_array_equal(images(output["masked"])[0][KNOWN], IMAGE[KNOWN])
+    np.testing.assert_array_equal(decoded(output["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
+    np.testing.assert_array_equal(decoded(output["masked"])[0][HOLE == 255], IMAGE[HOLE == 255])
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "status", "param", "code"),
-    [
-        ("wrong", "BadRequestError", 400, "n", "invalid_value"),
-        ("misspelt", "BadRequestError", 400, "keep_row", "unknown_parameter"),
-        ("unknown", "NotFoundError", 404, "model", "model_not_found"),
-        ("wrongStream", "BadRequestError", 400, "partial_images", "invalid_value"),
-    ],
-)
-def test_a_refusal_is_its_error(
-    output: dict[str, Any], name: str, kind: str, status: int, param: str, code: str
-) -> None:
+REFUSED = {  # by its name in the output: the class, status, parameter and code of an error
+    "wrong": ["BadRequestError", 400, "n", "invalid_value"],
+    "misspelt": ["BadRequestError", 400, "keep_row", "unknown_parameter"],
+    "unknown": ["NotFoundError", 404, "model", "model_not_found"],
+    "wrongStream": ["BadRequestError", 400, "partial_images", "invalid_value"],
+}
+
+
+@pytest.mark.javascript
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_is_its_error(output: dict[str, Any], name: str) -> None:
     refused = output[name]
-    assert (refused["kind"], refused["status"], refused["param"], refused["code"]) == (kind, status, param, code)
-    assert param in refused["message"]
+    assert [refused[part] for part in ("kind", "status", "param", "code")] == REFUSED[name]
+    assert refused["param"] in refused["message"]
     assert refused["type"] == "invalid_request_error"
     assert refused["requestID"]
+
+
+@pytest.mark.slow
+def test_typescript_is_typed_and_paints_and_uploads(server: Server, grey: Transformer, tmp_path: Path) -> None:
+    (tmp_path / "openapi.json").write_bytes(httpx.get(f"{server.url}/openapi.json").content)
+    (tmp_path / "node_modules").symlink_to(MODULES)
+    shutil.copy(JAVASCRIPT / "generated.ts", tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    node(MODULES / "openapi-typescript/bin/cli.js", "openapi.json", "-o", "schema.d.ts", folder=tmp_path)
+    options = ("--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck")
+    node(MODULES / "typescript/bin/tsc", *options, "generated.ts", folder=tmp_path)
+    output = json.loads(node("generated.js", server.url, MASKED["image"], folder=tmp_path))
+    np.testing.assert_array_equal(decoded(output["painted"]), paint(grey, 2, seed=7).images.reshape(2, 7, 5))
+    np.testing.assert_array_equal(decoded(output["edited"])[0, :4], IMAGE[:4])
+    assert output["message"] == "n must be at least 1."

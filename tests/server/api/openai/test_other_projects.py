@@ -12,12 +12,14 @@ import pytest
 
 from tests.support import shapes
 from tests.support.pictures import decode, encode, noise
+from tests.support.server.routes import EDITS, GENERATIONS
 
-GENERATIONS, EDITS = "/v1/images/generations", "/v1/images/edits"
 PROMPT = {"prompt": "a star"}
-B64 = {"response_format": "b64_json"}
-KNOWN = np.arange(35).reshape(7, 5) < 20
+B64, URL = ({"response_format": place} for place in ("b64_json", "url"))
+AUTO = {"background": "auto", "quality": "auto", "size": "auto"}
+COMFY = {"model": "gpt-image-2", "quality": "low", "background": "auto", "size": "auto", "moderation": "low"}
 IMAGE = noise(7, 5)
+KNOWN = np.arange(35).reshape(7, 5) < 20
 ALPHA = np.where(KNOWN, 255, 0).astype(np.uint8)  # the mask
 UPLOAD = encode(np.dstack((IMAGE, IMAGE, IMAGE, ALPHA)).repeat(20, 0).repeat(20, 1))  # enlarged, as they send pictures
 OWN, SQUARE = "5x7", "1024x1024"
@@ -31,18 +33,10 @@ BODIES: dict[str, tuple[dict[str, Any], str, str]] = {  # fields, where the imag
         {"model": "dall-e-3", "n": 1, "quality": "hd", "style": "vivid", "size": SQUARE},
         *("url", SQUARE),
     ),
-    "LibreChat, image tools": (
-        {"model": "gpt-image-1", "n": 1, "background": "auto", "quality": "auto", "size": "auto"}
-        | {"output_format": "png"},
-        *("b64_json", OWN),
-    ),
+    "LibreChat, image tools": (AUTO | {"model": "gpt-image-1", "n": 1, "output_format": "png"}, "b64_json", OWN),
     "n8n": ({"model": "gpt-image-1-mini"}, "b64_json", OWN),
     "n8n, DALL-E 3": ({"model": "dall-e-3", **B64}, "b64_json", OWN),
-    "ComfyUI": (
-        {"model": "gpt-image-2", "quality": "low", "background": "auto", "n": 1, "seed": 0, "size": "auto"}
-        | {"moderation": "low"},
-        *("b64_json", OWN),
-    ),
+    "ComfyUI": (COMFY | {"n": 1, "seed": 0}, "b64_json", OWN),
     "LangChain": ({"model": "dall-e-2", "n": 1, "size": SQUARE, "quality": "standard"}, "url", SQUARE),
     "Haystack": ({"model": "gpt-image-2", "size": SQUARE, "quality": "auto", "n": 1}, "b64_json", SQUARE),
     "litellm": ({"model": "gpt-image-1", "n": 1}, "b64_json", OWN),
@@ -56,18 +50,8 @@ FORMS: dict[str, tuple[str, dict[str, str], str, str]] = {  # the picture's name
     "LobeChat": ("image", {"model": "gpt-image-1", "n": "1", "input_fidelity": "high"}, "b64_json", OWN),
     "LibreChat": ("image[]", {"model": "gpt-image-1", "quality": "auto", "size": "auto"}, "b64_json", OWN),
     "n8n": ("image[]", {"model": "gpt-image-1", "n": "1", "size": SQUARE, "quality": "auto"}, "b64_json", SQUARE),
-    "n8n, DALL-E 2": (
-        "image",
-        {"model": "dall-e-2", "n": "1", "size": SQUARE, "response_format": "url"},
-        "url",
-        SQUARE,
-    ),
-    "ComfyUI": (
-        "image",
-        {"model": "gpt-image-2", "quality": "low", "background": "auto", "n": "1", "seed": "0", "size": "auto"}
-        | {"moderation": "low"},
-        *("b64_json", OWN),
-    ),
+    "n8n, DALL-E 2": ("image", {"model": "dall-e-2", "n": "1", "size": SQUARE, **URL}, "url", SQUARE),
+    "ComfyUI": ("image", COMFY | {"n": "1", "seed": "0"}, "b64_json", OWN),
 }
 
 

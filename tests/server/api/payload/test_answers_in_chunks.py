@@ -16,27 +16,19 @@ from starlette.types import Message
 from scanline.model import zoo
 from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.score import Scores
-from scanline.server.api.payload.answers import (
-    JSON,
-    MAX_PER_PIXEL_BYTES,
-    PART_BYTES,
-    WorkingResponse,
-    check_per_pixel,
-    painted_chunks,
-    scored_chunks,
-    send_answer,
-)
+from scanline.server.api.payload import answers
 from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import ImagesAnswer, Likelihood, LikelihoodsAnswer, Usage
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
 from scanline.server.settings import Settings
-from tests.support.pictures import encode, noise, painted, text
+from tests.support.pictures import noise, painted
+from tests.support.server.json_requests import MASKED
 from tests.support.server.loop_lag import assert_loop_is_free
+from tests.support.server.routes import GENERATIONS, LIKELIHOODS
 from tests.support.server.websocket_client import WebsocketClient
 from tests.support.small_models import config
 
-GENERATIONS, LIKELIHOODS = "/v1/images/generations", "/v1/images/likelihoods"
 PIECE = 10_000  # bytes
 SMALL = config(channels=3)
 OUTPUT = ImageOutput("png", "4x5")
@@ -49,27 +41,17 @@ def whole(pieces: AsyncIterator[bytes]) -> bytes:
     return asyncio.run(collect())
 
 
-def answer(model: str = "m", output_format: str = "png") -> ImagesAnswer:
-    fields: dict[str, Any] = {
-        "created": 1,
-        "seed": 2,
-        "temperature": 1.0,
-        "guidance": 1.0,
-        "size": "4x5",
-        "usage": Usage.of(3, 9),
-    }
-    return ImagesAnswer(model=model, data=[], output_format=output_format, **fields)
-
-
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
 def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
+    fields: dict[str, Any] = {"created": 1, "seed": 2, "temperature": 1.0, "guidance": 1.0, "usage": Usage.of(3, 9)}
+    empty = ImagesAnswer(model=model, data=[], output_format="png", size="4x5", **fields)
     images = noise(len(bits), 5, 4)
     facts = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
-    found = whole(painted_chunks(answer(model), images, facts, JSON, OUTPUT))
+    found = whole(answers.painted_chunks(empty, images, facts, answers.JSON, OUTPUT))
     parsed = ImagesAnswer.model_validate_json(found)
-    assert parsed.model_copy(update={"data": []}) == answer(model)
-    assert [one.index for one in parsed.data] == list(range(len(bits)))
-    assert [one.bits_per_dim for one in parsed.data] == [one if np.isfinite(one) else None for one in bits]
+    assert parsed.model_copy(update={"data": []}) == empty
+    expected = [(index, one if np.isfinite(one) else None) for index, one in enumerate(bits)]
+    assert [(one.index, one.bits_per_dim) for one in parsed.data] == expected
     if bits:
         np.testing.assert_array_equal(painted(json.loads(found)), images)
 
@@ -81,7 +63,7 @@ def test_likelihoods_in_pieces_are_those_of_the_task(count: int, per_pixel: bool
     scores = Scores(tuple(bits), np.zeros(count, bool), None)
     empty = LikelihoodsAnswer(created=1, model="m", typical_bits_per_dim=None, data=[])
     items = [Likelihood(index=index, bits_per_dim=bits[index].mean()) for index in range(count)]
-    found = json.loads(whole(scored_chunks(empty, items, scores, SMALL, per_pixel)))
+    found = json.loads(whole(answers.scored_chunks(empty, items, scores, SMALL, per_pixel)))
     assert [one["index"] for one in found["data"]] == list(range(count))
     for one, expected in zip(found["data"], bits, strict=True):
         mean = expected.mean()
@@ -102,30 +84,22 @@ class Connection:
         self.reads = asyncio.Event()
 
     async def pieces(self, count: int) -> AsyncIterator[bytes]:
-        for _ in range(count):
-            self.made += 1
+        for self.made in range(1, count + 1):
             yield b"a" * PIECE
 
     async def receive(self) -> Message:
-        await asyncio.Event().wait()
-        raise AssertionError
+        return await asyncio.Future()  # never
 
     async def send(self, message: Message) -> None:
         self.messages.append(message)
         if len(self.messages) > 2:
             await self.reads.wait()
 
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.messages)
-
     async def answer(self, count: int, timeout: float = 60) -> None:
         request: Any = self  # of a request, only `receive` is used
-
-        async def work(send: Any) -> bytes | None:
-            return await send_answer(request, send, self.pieces(count), {"content-type": "text/plain"}, timeout)
-
-        await WorkingResponse(work)({"type": "http"}, self.receive, self.send)
+        sent = (self.pieces(count), {"content-type": "text/plain"}, timeout)
+        response = answers.WorkingResponse(lambda send: answers.send_answer(request, send, *sent))
+        await response({"type": "http"}, self.receive, self.send)
 
 
 def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
@@ -136,47 +110,46 @@ def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
             await asyncio.sleep(0)
         for _ in range(100):
             await asyncio.sleep(0)
-        assert connection.made * PIECE < 3 * (PART_BYTES + PIECE)
+        assert connection.made * PIECE < 3 * (answers.PART_BYTES + PIECE)
         connection.reads.set()
         await sending
-        assert connection.body == b"a" * 1000 * PIECE
+        assert b"".join(message.get("body", b"") for message in connection.messages) == b"a" * 1000 * PIECE
         assert b"content-length" not in dict(connection.messages[0]["headers"])
 
     asyncio.run(act())
 
 
-def test_a_small_answer_is_sent_whole_with_its_length() -> None:
-    connection = Connection()
+def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_in_time_ends_without_its_end() -> None:
+    connection, late = Connection(), Connection()
     asyncio.run(connection.answer(3))
     start, body = connection.messages
     assert dict(start["headers"])[b"content-length"] == b"30000"
     assert body == {"type": "http.response.body", "body": b"a" * 3 * PIECE}
-
-
-def test_an_answer_that_is_not_read_in_time_ends_without_its_end() -> None:
-    connection = Connection()
-    asyncio.run(connection.answer(1000, timeout=0.1))
-    assert all(message.get("more_body", True) for message in connection.messages)
+    asyncio.run(late.answer(1000, timeout=0.1))
+    assert all(message.get("more_body", True) for message in late.messages)
 
 
 def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: WebsocketClient) -> None:
-    request = {"n": 300, "seed": 3}
-    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=request))
-    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=request, headers={"accept": "image/webp"}))
-    pictures = [text(encode(noise(7, 5)))] * 300
-    assert_loop_is_free(client, lambda: client.post(LIKELIHOODS, json={"image": pictures, "per_pixel": True}))
+    request, webp = {"n": 300, "seed": 3}, {"accept": "image/webp"}
     events = {**request, "stream": True, "partial_images": 1, "output_format": "webp"}
-    assert_loop_is_free(client, lambda: client.post(GENERATIONS, json=events))
+    pictures = {"image": [MASKED["image"]] * 300, "per_pixel": True}
+    for url, fields, headers in (
+        (GENERATIONS, request, {}),
+        (GENERATIONS, request, webp),
+        (GENERATIONS, events, {}),
+        (LIKELIHOODS, pictures, {}),
+    ):
+        assert_loop_is_free(client, lambda: client.post(url, json=fields, headers=headers))  # noqa: B023
     assert_loop_is_free(client, lambda: websocket.paint(type="generate", **request))
 
 
 def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images() -> None:
     large = config(height=32, width=32, channels=3)
-    most = MAX_PER_PIXEL_BYTES // large.bytes
-    check_per_pixel(most, large)
+    most = answers.MAX_PER_PIXEL_BYTES // large.bytes
+    answers.check_per_pixel(most, large)
     with pytest.raises(InvalidInput, match=f"at most {most} images of 32x32"):
-        check_per_pixel(most + 1, large)
-    check_per_pixel(1, config(height=1024, width=1024, channels=1))
+        answers.check_per_pixel(most + 1, large)
+    answers.check_per_pixel(1, config(height=1024, width=1024, channels=1))
 
 
 def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded() -> None:
@@ -184,5 +157,4 @@ def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded(
     assert zoo.find("cifar10-small").is_dir()
     client = TestClient(build(settings, served_models(settings)))
     response = client.post(LIKELIHOODS, json={"image": [""] * 1500, "per_pixel": True})
-    assert response.status_code == 400
-    assert response.json()["error"]["param"] == "per_pixel"
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "per_pixel")

@@ -4,7 +4,7 @@ After each test it must paint as many images as it has room for, each of them wi
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -12,24 +12,14 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from scanline.server.api.payload.schemas import (
-    ClassificationRequest,
-    CodesRequest,
-    DecodingRequest,
-    EditRequest,
-    GenerationRequest,
-    LikelihoodRequest,
-    StepsRequest,
-    field_names,
-)
+from scanline.server.api.payload import schemas
 from tests.support.pictures import encode, noise, text
-from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.error_answers import assert_error
 from tests.support.server.hostile_pictures import PICTURES, bomb
+from tests.support.server.routes import CLASSIFICATIONS, CODES, DECODINGS, EDITS, GENERATIONS, LIKELIHOODS, STEPS
 from tests.support.server.running_server import PATIENCE, Server
-from tests.support.server.server_health import assert_server_healthy
 from tests.support.server.websocket_client import connected
 
-EDITS, LIKELIHOODS = "/v1/images/edits", "/v1/images/likelihoods"
 FILE = encode(noise(7, 5))
 IMAGE = text(FILE)
 MASK = text(encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5)))
@@ -44,30 +34,30 @@ def part(name: bytes, data: bytes, more: bytes = b"") -> bytes:
 
 KEPT = part(b"keep_rows", b"3")
 UPLOAD = part(b"image", FILE, b'; filename="a"')
+GIVEN = UPLOAD + KEPT
 X = "multipart/form-data; boundary=x"
 FILENAME = b'; filename="a"\r\n'
 FORMS = {  # label: content type, body; each must be refused
-    "no boundary": ("multipart/form-data", UPLOAD + KEPT + END),
-    "a long boundary": (f"multipart/form-data; boundary={'x' * 10_000}", UPLOAD + KEPT + END),
-    "a boundary of odd letters": ("multipart/form-data; boundary=\xff\xfe", UPLOAD + KEPT + END),
+    "no boundary": ("multipart/form-data", GIVEN + END),
+    "a long boundary": (f"multipart/form-data; boundary={'x' * 10_000}", GIVEN + END),
+    "a boundary of odd letters": ("multipart/form-data; boundary=\xff\xfe", GIVEN + END),
     "a part without a head": (X, UPLOAD + b"--x\r\n\r\n1" + END),
-    "a part with an empty name": (X, UPLOAD + KEPT + part(b"", b"1") + END),
-    "a part with a name of brackets": (X, UPLOAD + KEPT + part(b"[]", b"1") + END),
-    "a name that is no UTF-8": (X, UPLOAD + KEPT + part(b"\xff\xfe", b"1") + END),
-    "a text that is no UTF-8": (X, UPLOAD + KEPT + part(b"model", b"\xff\xfe") + END),
+    "a part with an empty name": (X, GIVEN + part(b"", b"1") + END),
+    "a part with a name of brackets": (X, GIVEN + part(b"[]", b"1") + END),
+    "a name that is no UTF-8": (X, GIVEN + part(b"\xff\xfe", b"1") + END),
+    "a text that is no UTF-8": (X, GIVEN + part(b"model", b"\xff\xfe") + END),
     "a charset that is none": (f"{X}; charset=seven", UPLOAD + part(b"model", b"\xe9") + END),
-    "a count twice": (X, UPLOAD + KEPT + part(b"n", b"1") * 2 + END),
+    "a count twice": (X, GIVEN + part(b"n", b"1") * 2 + END),
     "a form in the form": (X, part(b"image", UPLOAD, FILENAME + b"content-type: multipart/mixed; boundary=x") + END),
     "base64 in the form": (X, part(b"image", IMAGE.encode(), FILENAME + b"content-transfer-encoding: base64") + END),
     "very many texts": (X, UPLOAD + b"".join(part(b"f%d" % i, b"1") for i in range(1500)) + END),
     "a part with a long head": (X, part(b"image", FILE, b'; filename="a"\r\nx-remark: ' + b"a" * 90_000) + END),
     "a part with many heads": (X, part(b"image", FILE, b'; filename="a"' + b"\r\na: b" * 9000) + END),
-    "a count that is no number": (X, UPLOAD + KEPT + part(b"n", "\uff14".encode()) + END),
-    "a count of zeros": (X, UPLOAD + KEPT + part(b"n", b"0" * 5000) + END),
-    "lines without returns": (X, (UPLOAD + KEPT + END).replace(b"\r\n", b"\n")),
-    "its end missing": (X, UPLOAD + KEPT[:-2]),
+    "a count that is no number": (X, GIVEN + part(b"n", "\uff14".encode()) + END),
+    "a count of zeros": (X, GIVEN + part(b"n", b"0" * 5000) + END),
+    "lines without returns": (X, (GIVEN + END).replace(b"\r\n", b"\n")),
+    "its end missing": (X, GIVEN[:-2]),
 }
-
 TEXTS = {  # label: what takes long if it is normalised, sorted or matched as it is
     "marks out of order": 15_990 * "\u0301" + 15_990 * "\u0323" + " seven",
     "marks that decompose": 31_990 * "\u0f73" + " seven",
@@ -76,32 +66,21 @@ TEXTS = {  # label: what takes long if it is normalised, sorted or matched as it
     "ranges": "1-2," * 7_990,
     "commas": "," * 31_990,
 }
-GIVEN = {  # what a route needs besides
-    EDITS: {"image": IMAGE, "mask": MASK},
-    LIKELIHOODS: {"image": IMAGE},
-    "/v1/images/classifications": {"image": IMAGE},
-    "/v1/images/codes": {"image": IMAGE},
-    "/v1/images/decodings": {"code": "AAAA"},
-    "/v1/images/steps": {"image": IMAGE, "layer": 0, "head": 0},
+ROUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # the schema of each, and what it needs besides
+    GENERATIONS: (schemas.GenerationRequest, {}),
+    EDITS: (schemas.EditRequest, {"image": IMAGE, "mask": MASK}),
+    LIKELIHOODS: (schemas.LikelihoodRequest, {"image": IMAGE}),
+    CLASSIFICATIONS: (schemas.ClassificationRequest, {"image": IMAGE}),
+    CODES: (schemas.CodesRequest, {"image": IMAGE}),
+    DECODINGS: (schemas.DecodingRequest, {"code": "AAAA"}),
+    STEPS: (schemas.StepsRequest, {"image": IMAGE, "layer": 0, "head": 0}),
 }
-SCHEMAS = {
-    "/v1/images/generations": GenerationRequest,
-    EDITS: EditRequest,
-    LIKELIHOODS: LikelihoodRequest,
-    "/v1/images/classifications": ClassificationRequest,
-    "/v1/images/codes": CodesRequest,
-    "/v1/images/decodings": DecodingRequest,
-    "/v1/images/steps": StepsRequest,
-}
-TEXT_FIELDS = {path: sorted(field_names(schema) - GIVEN.get(path, {}).keys()) for path, schema in SCHEMAS.items()}
-
 PICTURE_ROUTES: dict[str, Callable[[bytes], tuple[str, dict[str, Any]]]] = {  # label: address and what is sent
     "likelihoods": lambda data: (LIKELIHOODS, {"json": {"image": text(data)}}),
     "an edit of it": lambda data: (EDITS, {"files": {"image": data}, "data": {"keep_rows": "3"}}),
     "its alpha": lambda data: (EDITS, {"files": {"image": data}}),
     "a mask": lambda data: (EDITS, {"files": {"image": FILE, "mask": data}, "data": {"stream": "true"}}),
 }
-
 FLOODS = {  # label: messages that are sent many times at once
     "cancels": [{"type": "cancel", "id": 7}],
     "jobs": [{"type": "generate"}],
@@ -109,17 +88,7 @@ FLOODS = {  # label: messages that are sent many times at once
     "pictures": [{"type": "complete", "image": IMAGE, "mask": MASK}],
 }
 
-
-@pytest.fixture(scope="module")
-def client(small_room_server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=small_room_server.url, timeout=PATIENCE) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def healthy_afterwards(client: httpx.Client, full_request_images: np.ndarray) -> Iterator[None]:
-    yield
-    assert_server_healthy(client, full_request_images)
+pytestmark = pytest.mark.usefixtures("small_room_client")
 
 
 def assert_one_sentence(label: str, response: httpx.Response, *statuses: int) -> None:
@@ -127,30 +96,29 @@ def assert_one_sentence(label: str, response: httpx.Response, *statuses: int) ->
     assert response.status_code in statuses, (label, response.text[:1000])
     if response.status_code != 200:
         error = response.json()["error"]
-        assert set(error) == {"message", "type", "param", "code"}
-        assert error["type"] == "invalid_request_error"
-        assert ONE_SENTENCE.fullmatch(error["message"]), (label, error)
+        assert_error({"error": {**error, "param": None}}, None, error["code"])
 
 
 @pytest.mark.parametrize("route", PICTURE_ROUTES)
-def test_pictures(client: httpx.Client, route: str) -> None:
+def test_pictures(small_room_client: httpx.Client, route: str) -> None:
     for label, data in {**PICTURES, "a bomb": bomb()}.items():
         url, sent = PICTURE_ROUTES[route](data)
-        assert_one_sentence(label, client.post(url, **sent), 200, 400)
+        assert_one_sentence(label, small_room_client.post(url, **sent), 200, 400)
 
 
-def test_forms(client: httpx.Client) -> None:
+def test_forms(small_room_client: httpx.Client) -> None:
     for label, (kind, body) in FORMS.items():
-        response = client.post(EDITS, content=body, headers={"content-type": kind.encode("latin-1")})
-        assert_one_sentence(label, response, 400, 404, 413)
+        headers = {"content-type": kind.encode("latin-1")}
+        assert_one_sentence(label, small_room_client.post(EDITS, content=body, headers=headers), 400, 404, 413)
 
 
-@pytest.mark.parametrize("path", TEXT_FIELDS)
-def test_texts(client: httpx.Client, path: str) -> None:
+@pytest.mark.parametrize("path", ROUTES)
+def test_texts(small_room_client: httpx.Client, path: str) -> None:
     """Every field that may hold a text, of every route that reads one from a client."""
-    for field in TEXT_FIELDS[path]:
+    schema, given = ROUTES[path]
+    for field in sorted(schemas.field_names(schema) - given.keys()):
         for label, hostile in TEXTS.items():
-            response = client.post(path, json={**GIVEN.get(path, {}), field: hostile})
+            response = small_room_client.post(path, json={**given, field: hostile})
             assert_one_sentence(f"{field}: {label}", response, 200, 400, 404)
 
 

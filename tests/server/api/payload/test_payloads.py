@@ -12,19 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
-from tests.support.pictures import encode, noise
 from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.json_requests import FILES
 from tests.support.server.loop_lag import assert_loop_is_free, peak, reset_peak
+from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.websocket_client import connected
 
-ROUTES = [f"/v1/images/{name}" for name in ("edits", "likelihoods")]
-PICTURE = encode(noise(7, 5))
+PICTURE = FILES["image"]
 LARGEST = 4_000_000  # bytes
 MESSAGE_BYTES = 700_000  # that a websocket accepts at least, of the tiny models
 ANY = settings(suppress_health_check=list(HealthCheck))
 BASE = 20_000_000  # bytes of memory that any request may take, however small it is
 FACTOR = 6
+JSON, FORM = "application/json", "multipart/form-data; boundary=x"
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 nonsense = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
@@ -43,39 +44,30 @@ def many_names(size: int, seed: int) -> bytes:
     return b",".join(b'"%x":%d' % (letters.getrandbits(40), i) for i in range(size // 20))
 
 
+def document(form: bytes, name: str, unit: str, size: int) -> bytes:
+    """A document of that form with a name, and a unit many times."""
+    return form % (name.encode(), repeated(unit.encode(), size))
+
+
+def pictures(count: int, size: int) -> bytes:
+    return json.dumps({"image": [base64.b64encode(PICTURE + bytes(size)).decode()] * count}).encode()
+
+
 texts = st.text(st.characters(exclude_characters='"\\', exclude_categories=["Cs", "Cc"]), min_size=1, max_size=5)
 units = st.sampled_from(
     ["[],", "{},", "[", '{"a":', "1,", '"a":1,', "1e9,", r"\u00e9", r"\/", " ", "9", "A", "/", "null,"]
 )
+in_text = texts | units.filter(lambda unit: '"' not in unit)
+openings = st.sampled_from(["[", '{"a":', "[{"])
+numbers = st.sampled_from([b'{"%s": ' + start + b"%s}" for start in (b"", b"-", b"0.", b"1e", b"1e-")])
 DOCUMENTS: st.SearchStrategy[bytes] = st.one_of(
     st.builds(lambda size, seed: b"{%s}" % many_names(size, seed), sizes, st.integers(0, 9)),
-    st.builds(
-        lambda name, unit, size: b'{"%s": [%s0]}' % (name.encode(), repeated(unit.encode(), size)), names, units, sizes
-    ),
-    st.builds(
-        lambda name, unit, size: b'{"%s": "%s"}' % (name.encode(), repeated(unit.encode(), size)),
-        names,
-        texts | units.filter(lambda unit: '"' not in unit),
-        sizes,
-    ),
-    st.builds(
-        lambda name, unit, size: b'{"%s": %s' % (name.encode(), repeated(unit.encode(), size)),
-        names,
-        st.sampled_from(["[", '{"a":', "[{"]),
-        sizes,
-    ),
-    st.builds(
-        lambda name, digits, size: b'{"%s": %s}' % (name.encode(), digits.encode() + repeated(b"7", size)),
-        names,
-        st.sampled_from(["", "-", "0.", "1e", "1e-"]),
-        sizes,
-    ),
+    st.builds(document, st.just(b'{"%s": [%s0]}'), names, units, sizes),
+    st.builds(document, st.just(b'{"%s": "%s"}'), names, in_text, sizes),
+    st.builds(document, st.just(b'{"%s": %s'), names, openings, sizes),
+    st.builds(document, numbers, names, st.just("7"), sizes),
     st.builds(lambda fields: json.dumps(fields).encode(), st.dictionaries(names | st.text(), nonsense, max_size=90)),
-    st.builds(
-        lambda count, size: json.dumps({"image": [base64.b64encode(PICTURE + bytes(size)).decode()] * count}).encode(),
-        st.integers(1, 2100),
-        st.sampled_from([0, 1000]),
-    ),
+    st.builds(pictures, st.integers(1, 2100), st.sampled_from([0, 1000])),
 )
 
 
@@ -88,22 +80,24 @@ def assert_refused_or_done(status: int, body: Any) -> None:
         assert len(json.dumps(body)) < 1000
 
 
-@ANY
-@given(document=DOCUMENTS, route=st.sampled_from(ROUTES))
-def test_a_json_body(client: httpx.Client, document: bytes, route: str) -> None:
-    def post() -> None:
-        response = client.post(route, content=document, headers={"content-type": "application/json"})
-        assert_refused_or_done(response.status_code, response.json())
-
-    assert_loop_is_free(client, post)
+def send(client: httpx.Client, route: str, content: bytes, content_type: str) -> None:
+    """Post a body, which must be refused in one sentence or done."""
+    response = client.post(route, content=content, headers={"content-type": content_type})
+    assert_refused_or_done(response.status_code, response.json())
 
 
 @ANY
-@given(document=DOCUMENTS, kind=st.sampled_from(["generate", "complete"]))
-def test_a_websocket_message(client: httpx.Client, server: Server, document: bytes, kind: str) -> None:
-    text = document.decode().replace("{", f'{{"type": "{kind}", ', 1)
+@given(content=DOCUMENTS, route=st.sampled_from([EDITS, LIKELIHOODS]))
+def test_a_json_body(client: httpx.Client, content: bytes, route: str) -> None:
+    assert_loop_is_free(client, lambda: send(client, route, content, JSON))
 
-    def send() -> None:
+
+@ANY
+@given(content=DOCUMENTS, kind=st.sampled_from(["generate", "complete"]))
+def test_a_websocket_message(client: httpx.Client, server: Server, content: bytes, kind: str) -> None:
+    text = content.decode().replace("{", f'{{"type": "{kind}", ', 1)
+
+    def act() -> None:
         with connected(server.url) as websocket:
             try:
                 websocket.socket.send(text)
@@ -114,7 +108,7 @@ def test_a_websocket_message(client: httpx.Client, server: Server, document: byt
             if message["type"] == "error":
                 assert_refused_or_done(400, message)
 
-    assert_loop_is_free(client, send)
+    assert_loop_is_free(client, act)
 
 
 def part(name: str, header: bytes, content: bytes) -> bytes:
@@ -139,22 +133,16 @@ charsets = st.sampled_from(["", "; charset=utf-8", "; charset=punycode", "; char
 @given(form=st.lists(parts, min_size=1, max_size=3), charset=charsets, is_whole=st.booleans())
 def test_a_form(client: httpx.Client, form: list[bytes], charset: str, is_whole: bool) -> None:
     body = b"".join(form) + (b"--x--\r\n" if is_whole else b"")
-    content_type = f"multipart/form-data; boundary=x{charset}"
-
-    def post() -> None:
-        response = client.post(ROUTES[0], content=body, headers={"content-type": content_type})
-        assert_refused_or_done(response.status_code, response.json())
-
-    assert_loop_is_free(client, post)
+    assert_loop_is_free(client, lambda: send(client, EDITS, body, FORM + charset))
 
 
 HOSTILE: dict[str, Callable[[], tuple[str, bytes]]] = {
-    "nonsense keys": lambda: ("application/json", b"{%s}" % many_names(LARGEST, 0)),
-    "a face in a long text": lambda: ("application/json", '{"user": "😀'.encode() + b"a" * LARGEST + b'"}'),
-    "a long text": lambda: ("application/json", b'{"image": "' + b"A" * LARGEST + b'"}'),
-    "headers of a part": lambda: ("multipart/form-data; boundary=x", part("a", b"\r\na: b" * (LARGEST // 6), b"")),
-    "files": lambda: ("multipart/form-data; boundary=x", part("image", b'; filename="a"', b"") * (LARGEST // 80)),
-    "a file": lambda: ("multipart/form-data; boundary=x", part("image", b'; filename="a"', b"a" * LARGEST)),
+    "nonsense keys": lambda: (JSON, b"{%s}" % many_names(LARGEST, 0)),
+    "a face in a long text": lambda: (JSON, '{"user": "😀'.encode() + b"a" * LARGEST + b'"}'),
+    "a long text": lambda: (JSON, b'{"image": "' + b"A" * LARGEST + b'"}'),
+    "headers of a part": lambda: (FORM, part("a", b"\r\na: b" * (LARGEST // 6), b"")),
+    "files": lambda: (FORM, part("image", b'; filename="a"', b"") * (LARGEST // 80)),
+    "a file": lambda: (FORM, part("image", b'; filename="a"', b"a" * LARGEST)),
 }
 
 
@@ -162,8 +150,7 @@ HOSTILE: dict[str, Callable[[], tuple[str, bytes]]] = {
 def test_memory_is_a_few_times_what_was_sent(client: httpx.Client, server: Server, label: str) -> None:
     content_type, body = HOSTILE[label]()
     before = reset_peak(server)
-    response = client.post(ROUTES[0], content=body, headers={"content-type": content_type})
-    assert_refused_or_done(response.status_code, response.json())
+    send(client, EDITS, body, content_type)
     assert peak(server) - before < FACTOR * len(body) + BASE
 
 
@@ -181,7 +168,7 @@ def test_memory_of_a_message_is_a_few_times_what_was_sent(server: Server) -> Non
 def paints_afterwards(server: Server) -> Iterator[None]:
     """The server has not been harmed."""
     yield
-    response = httpx.post(f"{server.url}/v1/images/generations", json={"n": 4, "seed": 7}, timeout=PATIENCE)
+    response = httpx.post(f"{server.url}{GENERATIONS}", json={"n": 4, "seed": 7}, timeout=PATIENCE)
     assert len(response.json()["data"]) == 4
     log = "".join(server.log)
     assert "request failed" not in log, log[log.index("request failed") :][:5000]

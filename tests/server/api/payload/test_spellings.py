@@ -3,32 +3,35 @@
 import base64
 import gzip
 import json
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.pictures import encode, noise
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.json_requests import FILES
+from tests.support.server.routes import EDITS, GENERATIONS
 from tests.support.server.running_server import Server
-from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed, until
+from tests.support.server.sockets import answer_to, open_connection, post_request, until
 
-EDITS, GENERATIONS = "/v1/images/edits", "/v1/images/generations"
-PICTURE = encode(noise(7, 5))
-BASE64 = base64.b64encode(PICTURE).decode()
+PICTURE = FILES["image"]
+BASE64, LINES = base64.b64encode(PICTURE).decode(), base64.encodebytes(PICTURE).decode()
 URL = f"data:image/png;base64,{BASE64}"
 PLAIN = {"image": BASE64, "keep_rows": 3, "seed": 4}
 FORM = {"keep_rows": "3", "seed": "4"}
 
 JSON_BODIES: dict[str, dict] = {  # label: the fields that differ from PLAIN; None leaves one out
-    "lines of 76 characters": {"image": base64.encodebytes(PICTURE).decode()},
-    "lines that end as in mail": {"image": base64.encodebytes(PICTURE).decode().replace("\n", "\r\n")},
+    "lines of 76 characters": {"image": LINES},
+    "lines that end as in mail": {"image": LINES.replace("\n", "\r\n")},
     "a data URL": {"image": URL},
     "a data URL in capitals": {"image": URL.replace("data:image/png;base64", "DATA:IMAGE/PNG;BASE64")},
     "an escaped data URL": {"image": URL.replace("+", "%2B").replace("/", "%2F")},
     "the official API's objects": {"image": None, "images": [{"image_url": URL}]},
     "a list of texts": {"image": None, "images": [URL]},
     "whole numbers with a point": {"seed": 4.0, "n": 1.0, "keep_rows": 3.0},
+    "a byte order mark before it": {},
 }
+JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +42,10 @@ def plain(server: Server) -> object:
 
 @pytest.mark.parametrize("label", JSON_BODIES)
 def test_json(client: httpx.Client, plain: object, label: str) -> None:
-    fields = {**PLAIN, **JSON_BODIES[label]}
-    answer = client.post(EDITS, json={name: value for name, value in fields.items() if value is not None})
+    fields = {name: value for name, value in {**PLAIN, **JSON_BODIES[label]}.items() if value is not None}
+    mark = b"\xef\xbb\xbf" if "mark" in label else b""
+    answer = client.post(EDITS, content=mark + json.dumps(fields).encode(), headers=JSON)
     assert answer.json().get("data") == plain, answer.text
-
-
-def test_json_behind_a_byte_order_mark(client: httpx.Client, plain: object) -> None:
-    body = b"\xef\xbb\xbf" + json.dumps(PLAIN).encode()
-    answer = client.post(EDITS, content=body, headers={"content-type": "application/json"})
-    assert answer.json()["data"] == plain
 
 
 @pytest.mark.parametrize("name", ["image", "image[]", "image[0]", "images", "images[]"])
@@ -57,34 +55,21 @@ def test_a_forms_picture_by_any_name_beside_fields_left_empty(client: httpx.Clie
     assert answer.json().get("data") == plain, answer.text
 
 
-WRONG: dict[str, tuple[dict, int, str | None, str]] = {  # label: the request, status, parameter and code of its error
-    "a compressed body": (
-        {"content": gzip.compress(json.dumps(PLAIN).encode()), "headers": {"content-encoding": "gzip"}},
-        415,
-        None,
-        "unsupported_encoding",
-    ),
+CUT_OFF = b'--x\r\ncontent-disposition: form-data; name="n"\r\n\r\n4\r\n'
+FORM_TYPE = {"content-type": "multipart/form-data; boundary=x"}
+PACKED, GZIP = gzip.compress(json.dumps(PLAIN).encode()), {**JSON, "content-encoding": "gzip"}
+WRONG: dict[str, tuple[dict[str, Any], int, str | None, str]] = {  # label: the request; the error's status, ...
+    "a compressed body": ({"content": PACKED, "headers": GZIP}, 415, None, "unsupported_encoding"),
     "an object of another kind": ({"json": {**PLAIN, "mask": {"file_id": "x"}}}, 400, "mask", "invalid_value"),
-    "a form that is cut off": (
-        {
-            "content": b'--x\r\ncontent-disposition: form-data; name="n"\r\n\r\n4\r\n',
-            "headers": {"content-type": "multipart/form-data; boundary=x"},
-        },
-        400,
-        None,
-        "invalid_multipart",
-    ),
+    "a form that is cut off": ({"content": CUT_OFF, "headers": FORM_TYPE}, 400, None, "invalid_multipart"),
     "a file of another name": ({"files": {"picture": PICTURE}}, 400, "picture", "unknown_parameter"),
 }
 
 
 @pytest.mark.parametrize("label", WRONG)
 def test_what_cannot_be_read_is_named(client: httpx.Client, label: str) -> None:
-    request, status, param, code = WRONG[label]
-    request = {**request, "headers": {"content-type": "application/json", **request.get("headers", {})}}
-    if "files" in request:
-        del request["headers"]
-    assert_refused(client.post(EDITS, **request), status, param, code)
+    request, *error = WRONG[label]
+    assert_refused(client.post(EDITS, **request), *error)
 
 
 def test_a_path_with_too_many_slashes_names_the_right_one(client: httpx.Client) -> None:
@@ -97,17 +82,15 @@ def test_a_path_with_too_many_slashes_names_the_right_one(client: httpx.Client) 
 
 def test_a_websocket_that_is_not_opened_as_one_says_so(client: httpx.Client) -> None:
     answer = client.get("/v1/images/stream")
-    assert (answer.status_code, answer.headers["upgrade"]) == (426, "websocket")
     assert_refused(answer, 426, None, "upgrade_required")
+    assert answer.headers["upgrade"] == "websocket"
 
 
 def test_http_1_0_gets_no_chunks_and_keeps_its_connection_if_it_asks(server: Server, client: httpx.Client) -> None:
     fields = {"n": 2000, "seed": 1}  # an answer of several parts, whose length is not known at its start
     expected = client.post(GENERATIONS, json=fields, headers={"accept": "application/x-npy"}).content
     request = post_request(GENERATIONS, fields, accept="application/x-npy").replace(b"HTTP/1.1", b"HTTP/1.0")
-    with open_connection(server) as connection:
-        connection.sendall(request)
-        answer = parse_response(read_until_closed(connection))
+    answer = answer_to(server, request)
     assert "transfer-encoding" not in answer.headers
     assert answer.content == expected
     with open_connection(server) as connection:

@@ -11,7 +11,8 @@ from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.inference import load
 from tests.support.pictures import film_frames, painted
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.json_requests import EDITS, FILES, GENERATIONS, IMAGE, post
+from tests.support.server.json_requests import FILES, IMAGE, post
+from tests.support.server.routes import EDITS, GENERATIONS
 
 NUMBERS = {"frames": 3, "seconds": 0.5, "scale": 2}
 

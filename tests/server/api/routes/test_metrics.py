@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,27 +10,28 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from scanline.server.api.routes.metrics import Pages
-from tests.support.pictures import encode, noise, text
-from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.json_requests import MASKED, post
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics
+from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
+from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LONG, QUEUE_SLOTS
 from tests.support.server.sockets import open_connection, post_request
 from tests.support.server.websocket_client import connected
 
-URL = "/v1/images/generations"
-PICTURE = text(encode(noise(7, 5)))
+PAINTED = {"operation": "paint", "finished_reason": "finished"}
+SCORED = {"operation": "score", "finished_reason": "finished"}
+CANCELLED = {"operation": "paint", "finished_reason": "cancelled"}
 
 
 @pytest.fixture
-def client(full_queue_server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=full_queue_server.url, timeout=PATIENCE) as client:
-        yield client
+def client(full_queue_client: httpx.Client) -> httpx.Client:
+    return full_queue_client
 
 
 @pytest.fixture
 def before(client: httpx.Client) -> Metrics:
     """The metrics while no job is running."""
-    return wait_until_idle(client)
+    return Metrics(client)
 
 
 def test_prometheus_can_read_it(client: httpx.Client) -> None:
@@ -45,61 +45,53 @@ def test_prometheus_can_read_it(client: httpx.Client) -> None:
 
 
 def test_a_finished_request_is_counted_once(client: httpx.Client, before: Metrics) -> None:
-    labels = {"model_name": "grey", "device": "cpu", "precision": "exact", "size": "5x7"}
-    assert before.of("model_info", **labels) == 1
+    assert before.of("model_info", model_name="grey", device="cpu", precision="exact", size="5x7") == 1
     assert (before.of("batch_slots"), before.of("batch_slot_usage_ratio")) == (QUEUE_SLOTS, 0)
-    client.post(URL, json={"n": 9})
-    labels = {"operation": "paint", "finished_reason": "finished"}
+    post(client, GENERATIONS, n=9)
     now = Metrics(client)
-    assert now.of("request_success_total", **labels) == before.of("request_success_total", **labels) + 1
-    assert now.of("images_total", **labels) == before.of("images_total", **labels) + 9
-    assert now.of("generation_tokens_total") == before.of("generation_tokens_total") + 9 * 35
+    changes = [("request_success_total", PAINTED, 1), ("images_total", PAINTED, 9)]
+    changes += [("generation_tokens_total", {}, 9 * 35)]
     for name in ("request_queue_time_seconds", "time_to_first_token_seconds", "e2e_request_latency_seconds"):
-        assert now.of(f"{name}_count") == before.of(f"{name}_count") + 1
-        assert now.of(f"{name}_bucket", le="+Inf") == before.of(f"{name}_bucket", le="+Inf") + 1
+        changes += [(f"{name}_count", {}, 1), (f"{name}_bucket", {"le": "+Inf"}, 1)]
         assert now.of(f"{name}_sum") > before.of(f"{name}_sum")
+    for name, labels, change in changes:
+        assert now.of(name, **labels) == before.of(name, **labels) + change, name
     steps = now.of("engine_steps_total")
     assert steps > before.of("engine_steps_total")
     assert now.of("engine_step_duration_seconds_count") == now.of("engine_step_batch_size_count") == steps
 
 
 def test_known_bytes_and_scored_images_are_counted_apart(client: httpx.Client, before: Metrics) -> None:
-    assert client.post("/v1/images/edits", json={"image": PICTURE, "keep_rows": 3, "n": 2}).status_code == 200
+    post(client, EDITS, image=MASKED["image"], keep_rows=3, n=2)
     now = Metrics(client)
     assert now.of("prompt_tokens_total") == before.of("prompt_tokens_total") + 2 * 15
     assert now.of("generation_tokens_total") == before.of("generation_tokens_total") + 2 * 20
-    assert client.post("/v1/images/likelihoods", json={"image": [PICTURE] * 3}).status_code == 200
-    labels = {"operation": "score", "finished_reason": "finished"}
-    assert Metrics(client).of("images_total", **labels) == before.of("images_total", **labels) + 3
+    post(client, LIKELIHOODS, image=[MASKED["image"]] * 3)
+    assert Metrics(client).of("images_total", **SCORED) == before.of("images_total", **SCORED) + 3
 
 
-def test_work_is_exposed_while_it_lasts_and_cancelled_by_a_disconnect(
-    full_queue_server: Server, client: httpx.Client, before: Metrics
-) -> None:
+def test_work_is_exposed_while_it_lasts(full_queue_server: Server, client: httpx.Client, before: Metrics) -> None:
     with open_connection(full_queue_server) as connection:  # until it closes, with as many images as there is room for
-        connection.sendall(post_request(URL, {"n": LONG}))
+        connection.sendall(post_request(GENERATIONS, {"n": LONG}))
         wait_for_metrics(client, lambda now: now.of("num_images_running") == QUEUE_SLOTS)
-        assert client.post(URL, json={"n": LONG}).status_code == 429
+        assert client.post(GENERATIONS, json={"n": LONG}).status_code == 429
         now = Metrics(client)
     rejected = "requests_rejected_total"
     assert now.of(rejected, reason="queue_full") == before.of(rejected, reason="queue_full") + 1
     assert (now.of("num_requests_running"), now.of("batch_slot_usage_ratio")) == (1, 1)
     assert 0 < now.of("num_images_waiting") < LONG
-    labels = {"operation": "paint", "finished_reason": "cancelled"}
-    expected = before.of("request_success_total", **labels) + 1
-    wait_for_metrics(client, lambda now: now.of("request_success_total", **labels) == expected)
+    expected = before.of("request_success_total", **CANCELLED) + 1
+    wait_for_metrics(client, lambda now: now.of("request_success_total", **CANCELLED) == expected)
     names = [f"num_{what}_{where}" for what in ("requests", "images") for where in ("running", "waiting")]
     wait_for_metrics(client, lambda now: [now.of(name) for name in names] == [0, 0, 0, 0])
 
 
-def test_responses_are_counted_by_the_path_of_their_route_and_errors_by_their_code(
-    full_queue_server: Server, client: httpx.Client
-) -> None:
+def test_responses_are_counted_by_route_and_errors_by_code(full_queue_server: Server, client: httpx.Client) -> None:
     def act() -> Metrics:
         client.get("/v1/models/anything")
         for number in range(3):
             client.request("PROPFIND", f"/nothing/{number}")
-        client.post(URL, json={"model": "white"})
+        client.post(GENERATIONS, json={"model": "white"})
         with connected(full_queue_server.url) as websocket:
             websocket.paint(type="generate", n=0)
         return Metrics(client)

@@ -14,11 +14,11 @@ from scanline.model.tasks.offline import paint
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support.pictures import painted
-from tests.support.server.error_answers import ONE_SENTENCE
-from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS, MASKED, post
+from tests.support.server.error_answers import assert_error, assert_refused
+from tests.support.server.json_requests import MASKED, post
 from tests.support.server.metrics_reader import Metrics
+from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import Server, serve
-from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
 
 
@@ -29,34 +29,20 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
     assert len(card.pop("digest")) == len(card.pop("coding")) == 32
     assert (card.pop("backend_name"), bool(card.pop("fallbacks"))) in (("cpu", False), ("eager", True))
     del card["backend"]
+    sizes = {"height": 3, "width": 4, "channels": 3, "layers": 2, "heads": 2, "parameters": colour.parameter_count}
+    unknown = dict.fromkeys(("max_guidance", "failure", "bits_per_dim", "typical_bits_per_dim"))
     assert card == {
-        "id": "colour",
-        "aliases": [],
-        "object": "model",
-        "owned_by": "scanline",
-        "height": 3,
-        "width": 4,
-        "channels": 3,
-        "layers": 2,
-        "heads": 2,
-        "classes": [],
-        "max_guidance": None,
+        **{"id": "colour", "aliases": [], "object": "model", "owned_by": "scanline", "classes": []},
+        **{"state": "ready", "precision": "exact", "state_bytes_per_image": colour.config.state_bytes_per_image},
         "defaults": {"class": None, "guidance": 1, "temperature": 1, "particles": 16},
-        "state": "ready",
-        "failure": None,
-        "parameters": colour.parameter_count,
-        "bits_per_dim": None,
-        "typical_bits_per_dim": None,
-        "state_bytes_per_image": colour.config.state_bytes_per_image,
-        "precision": "exact",
+        **sizes,
+        **unknown,
     }
 
 
 def test_the_list_has_every_model(client: httpx.Client) -> None:
     assert client.get("/v1/models").json() == {"object": "list", "data": [client.get("/v1/models/grey").json()]}
-    response = client.get("/v1/models/white/../grey2")
-    assert response.status_code == 404
-    assert response.json()["error"]["code"] == "model_not_found"
+    assert_refused(client.get("/v1/models/white/../grey2"), 404, "model", "model_not_found")
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +61,6 @@ def of_several(several: Server) -> Iterator[httpx.Client]:
         yield of_several
 
 
-def assert_failed(status: int, error: dict[str, Any]) -> None:
-    __tracebackhide__ = True
-    found = (status, error["type"], error["param"], error["code"])
-    assert found == (503, "server_error", "model", "model_failed")
-    assert error["message"].startswith("The model broken cannot be served: broken/model.safetensors is not a readable")
-    assert ONE_SENTENCE.fullmatch(error["message"])
-
-
 def test_each_model_paints_its_own_bytes(
     several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer
 ) -> None:
@@ -94,8 +72,7 @@ def test_each_model_paints_its_own_bytes(
         expected = paint(model, 3, seed=7).images
         answer = post(of_several, GENERATIONS, model=name, n=3, seed=7)
         assert answer["model"] == name
-        streamed = images(post_for_events(of_several, GENERATIONS, model=name, n=3, seed=7))
-        for found in (painted(answer), streamed, jobs[name].images()):
+        for found in (painted(answer), jobs[name].images()):
             np.testing.assert_array_equal(found.reshape(3, -1), expected)
         picture = {"model": name, "image": answer["data"][0]["b64_json"]}
         (image,) = painted(post(of_several, EDITS, **picture, keep_rows=2))
@@ -104,9 +81,7 @@ def test_each_model_paints_its_own_bytes(
         assert (scored["model"], scored["data"][0]["bits_per_dim"] > 0) == (name, True)
 
 
-def test_all_models_are_exposed_with_their_state_a_failed_one_with_its_error_without_its_path(
-    of_several: httpx.Client,
-) -> None:
+def test_models_are_shown_with_their_state_a_failed_one_with_its_error_not_its_path(of_several: httpx.Client) -> None:
     states = {"grey": "ready", "colour": "ready", "broken": "failed"}
     cards = of_several.get("/v1/models").json()["data"]
     assert {card["id"]: card["state"] for card in cards} == states
@@ -119,35 +94,31 @@ def test_all_models_are_exposed_with_their_state_a_failed_one_with_its_error_wit
 
 
 def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, of_several: httpx.Client) -> None:
+    sentence = "The model broken cannot be served: broken/model.safetensors is not a readable"
     for path, more in ((GENERATIONS, {"stream": True}), (EDITS, MASKED), (LIKELIHOODS, MASKED)):
         response = of_several.post(path, json={"model": "broken", **more})
-        assert_failed(response.status_code, response.json()["error"])
+        assert_refused(response, 503, "model", "model_failed")
+        assert response.json()["error"]["message"].startswith(sentence)
         assert "retry-after" not in response.headers
         assert response.headers["x-should-retry"] == "false"
     with connected(several.url) as websocket:
-        assert_failed(503, websocket.paint(type="generate", model="broken").messages[-1]["error"])
+        assert_error(websocket.paint(type="generate", model="broken").messages[-1], "model", "model_failed", 503)
         assert websocket.paint(type="generate", model="grey").order[-1] == "done"
 
 
-@pytest.mark.parametrize(
-    ("cores", "models", "given", "expected"),
-    [
-        (8, 1, {}, [(1, None)]),
-        (8, 3, {}, [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]),
-        (2, 3, {}, [(1 / 3, 1)] * 3),
-        (8, 2, {"threads": 5}, [(1 / 2, 5)] * 2),
-    ],
-    ids=["a single model", "several models", "more models than cores", "threads of each"],
-)
+SHARES: dict[str, tuple[int, int, Any, list]] = {  # label: cores, models, settings; share and threads of each
+    "a single model": (8, 1, {}, [(1, None)]),
+    "several models": (8, 3, {}, [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]),
+    "more models than cores": (2, 3, {}, [(1 / 3, 1)] * 3),
+    "threads of each": (8, 2, {"threads": 5}, [(1 / 2, 5)] * 2),
+}
+
+
+@pytest.mark.parametrize("label", SHARES)
 def test_models_share_the_free_memory_and_the_cores(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    grey_directory: Path,
-    cores: int,
-    models: int,
-    given: Any,
-    expected: Any,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, grey_directory: Path, label: str
 ) -> None:
+    cores, models, given, expected = SHARES[label]
     monkeypatch.setattr("scanline.server.models.registry.cores", lambda: cores)
     copies = tuple(str(shutil.copytree(grey_directory, tmp_path / f"copy{index}")) for index in range(models))
     options = [model.engine.options for model in served_models(Settings(models=copies, **given)).all.values()]

@@ -12,13 +12,11 @@ import onnx
 import pytest
 from starlette.testclient import TestClient
 
-from scanline.model import zoo
 from scanline.model.extras import MissingExtraError, install_command
-from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
 from scanline.server.api import onnx_export
-from scanline.server.api.onnx_export import ExportError, Exports
+from scanline.server.api.onnx_export import Exported, ExportError, Exports
 from scanline.server.api.routes.onnx import _content_disposition
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
@@ -27,41 +25,44 @@ from tests.support.commands import done
 from tests.support.server.error_answers import assert_refused
 from tests.support.waiting import PATIENCE
 
+URL = "/v1/models/grey/onnx"
 
-def test_the_model_is_served_as_onnx(client: httpx.Client, grey: Transformer) -> None:
-    response = client.get("/v1/models/grey/onnx")
+
+def test_it_is_the_commands_file(client: httpx.Client, grey: Transformer, grey_directory: Path, tmp_path: Path) -> None:
+    response = client.get(URL)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
     assert onnx.load_from_string(response.content) == export_step(grey)
+    found = done("export", grey_directory, tmp_path / "step.onnx")
+    assert found.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
+    assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(response.content)
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
 
 def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
-    head = client.head("/v1/models/grey/onnx")
+    head, get = client.head(URL), client.get(URL)
     assert (head.status_code, head.content) == (200, b"")
-    assert int(head.headers["content-length"]) == len(client.get("/v1/models/grey/onnx").content)
-    tag = client.get("/v1/models/grey/onnx").headers["etag"]
-    again = client.get("/v1/models/grey/onnx", headers={"if-none-match": tag})
+    assert int(head.headers["content-length"]) == len(get.content)
+    tag = get.headers["etag"]
+    again = client.get(URL, headers={"if-none-match": tag})
     assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-    assert client.get("/v1/models/grey/onnx", headers={"if-none-match": '"another"'}).status_code == 200
+    assert client.get(URL, headers={"if-none-match": '"another"'}).status_code == 200
 
 
 def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),))
-    response = TestClient(build(settings, served_models(settings))).get("/v1/models/grey/onnx")
-    assert (response.status_code, response.json()["error"]["code"]) == (503, "not_ready")
+    response = TestClient(build(settings, served_models(settings))).get(URL)
+    assert_refused(response, 503, None, "not_ready")
     assert response.headers["retry-after"] == "2"
 
 
-def test_without_the_extra_onnx_the_server_says_what_to_install(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_it_says_what_to_install(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(models=(str(grey_directory),))
     models = served_models(settings)
     models.default.engine.ready = SimpleNamespace(digest="a")  # no image is painted here, so that no engine starts
     monkeypatch.setattr(Exports, "_export", AsyncMock(side_effect=MissingExtraError("ONNX export", "onnx")))
-    response = TestClient(build(settings, models)).get("/v1/models/grey/onnx")
+    response = TestClient(build(settings, models)).get(URL)
     message = f"This server cannot export models until its operator installs more: {install_command('onnx')}."
     error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
     assert (response.status_code, response.json()) == (501, {"error": error})
@@ -71,19 +72,13 @@ def test_a_file_may_be_named_in_any_script() -> None:
     assert _content_disposition("серый.onnx") == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
 
 
-def test_the_command_writes_the_same_file(client: httpx.Client, grey_directory: Path, tmp_path: Path) -> None:
-    found = done("export", grey_directory, tmp_path / "step.onnx")
-    assert found.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
-    assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(client.get("/v1/models/grey/onnx").content)
-
-
-@pytest.mark.parametrize("name", zoo.names())
-def test_every_shipped_model_is_exported_without_loss(name: str) -> None:
-    model = load_model(zoo.find(name))
-    assert export_step(model) == export_step(model, "float16")
-
-
-ONE, OTHER = ("grey", "first"), ("grey", "second")
+NOTE = """
+import sys
+from pathlib import Path
+file = Path(sys.argv[1]) / "runs"
+file.open("a").write("run\\n")
+print(len(file.read_text().splitlines()), end="")
+"""  # writes a line for each of its runs, and the number of runs as its output
 
 
 def exports(program: str, seconds: float = PATIENCE) -> Exports:
@@ -91,65 +86,53 @@ def exports(program: str, seconds: float = PATIENCE) -> Exports:
     return Exports((sys.executable, "-c", program), seconds)
 
 
-def note() -> str:
-    """A program that writes a line for each of its runs, and the number of runs as its output."""
-    lines = "import sys; from pathlib import Path; file = Path(sys.argv[1]) / 'runs'; "
-    return lines + "file.open('a').write('run\\n'); print(len(file.read_text().splitlines()), end='')"
-
-
 def runs(directory: Path) -> int:
     return len((directory / "runs").read_text().splitlines())
 
 
-def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path: Path) -> None:
-    async def act() -> None:
-        found = exports(note())
-        first, again = await asyncio.gather(found.get(ONE, tmp_path), found.get(ONE, tmp_path))
-        other = await found.get(OTHER, tmp_path)
-        assert first is again
-        assert (first.file, other.file) == (b"1", b"2")
-        assert first.etag != other.etag
-        assert runs(tmp_path) == 2
+def exported(found: Exports, directory: Path, digest: str = "first") -> Exported:
+    """What is exported of a model whose digest this is."""
+    return asyncio.run(found.get(("grey", digest), directory))
 
-    asyncio.run(act())
+
+def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path: Path) -> None:
+    async def act() -> list[Exported]:
+        found = exports(NOTE)
+        return await asyncio.gather(*(found.get(("grey", digest), tmp_path) for digest in ("one", "one", "other")))
+
+    first, again, other = asyncio.run(act())
+    assert first is again
+    assert (first.file, other.file) == (b"1", b"2")
+    assert first.etag != other.etag
+    assert runs(tmp_path) == 2
 
 
 def test_the_files_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act() -> None:
-        found = exports("print('a' * 400_000, end='')")
-        monkeypatch.setattr(onnx_export, "MAX_KEPT_BYTES", 1_000_000)
-        for digest in ("a", "b", "a", "c", "d"):
-            await found.get(("grey", digest), tmp_path)
-        assert [digest for _, digest in found.kept] == ["c", "d"]
-
-    asyncio.run(act())
+    found = exports("print('a' * 400_000, end='')")
+    monkeypatch.setattr(onnx_export, "MAX_KEPT_BYTES", 1_000_000)
+    for digest in ("a", "b", "a", "c", "d"):
+        exported(found, tmp_path, digest)
+    assert [digest for _, digest in found.kept] == ["c", "d"]
 
 
 def test_an_export_that_takes_too_long_is_killed(tmp_path: Path) -> None:
-    async def act() -> None:
-        program = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-        found = exports(program, seconds=3)
-        with pytest.raises(ExportError, match="more than 3 seconds"):
-            await found.get(ONE, tmp_path)
-
-    asyncio.run(act())
+    program = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    with pytest.raises(ExportError, match="more than 3 seconds"):
+        exported(exports(program, seconds=3), tmp_path)
     if (tmp_path / "pid").exists():  # on a very busy machine it did not get so far
         assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
 
 
 def test_a_failed_export_is_not_tried_again_at_once(tmp_path: Path) -> None:
-    async def act() -> None:
-        found = exports(note() + "; sys.exit(1)")
-        for _ in range(3):
-            with pytest.raises(ExportError, match="The export failed"):
-                await found.get(ONE, tmp_path)
-        assert runs(tmp_path) == 1
-        found.failed[ONE] = (0.0, found.failed[ONE][1])  # a minute later
-        with pytest.raises(ExportError):
-            await found.get(ONE, tmp_path)
-        assert runs(tmp_path) == 2
-
-    asyncio.run(act())
+    found = exports(f"{NOTE}sys.exit(1)")
+    for _ in range(3):
+        with pytest.raises(ExportError, match="The export failed"):
+            exported(found, tmp_path)
+    assert runs(tmp_path) == 1
+    found.failed = {name: (0.0, error) for name, (_, error) in found.failed.items()}  # a minute later
+    with pytest.raises(ExportError):
+        exported(found, tmp_path)
+    assert runs(tmp_path) == 2
 
 
 def test_an_export_does_not_hold_the_event_loop(tmp_path: Path) -> None:
@@ -158,7 +141,7 @@ def test_an_export_does_not_hold_the_event_loop(tmp_path: Path) -> None:
     program = f"import os, time; open({str(begun)!r}, 'w')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
 
     async def act() -> None:
-        exporting = asyncio.create_task(exports(program).get(ONE, tmp_path))
+        exporting = asyncio.create_task(exports(program).get(("grey", "first"), tmp_path))
         while not begun.exists() and not exporting.done():
             await asyncio.sleep(0.01)
         go.touch()
@@ -169,7 +152,7 @@ def test_an_export_does_not_hold_the_event_loop(tmp_path: Path) -> None:
 
 def test_without_the_extra_onnx_the_child_says_so(tmp_path: Path) -> None:
     with pytest.raises(MissingExtraError):
-        asyncio.run(exports(f"import sys; sys.exit({onnx_export.NOT_INSTALLED})").get(ONE, tmp_path))
+        exported(exports(f"import sys; sys.exit({onnx_export.NOT_INSTALLED})"), tmp_path)
 
 
 @pytest.mark.slow
@@ -177,4 +160,4 @@ def test_the_child_itself_says_so(grey_directory: Path, tmp_path: Path, monkeypa
     (tmp_path / "onnx.py").write_text("raise ModuleNotFoundError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     with pytest.raises(MissingExtraError):
-        asyncio.run(Exports().get(ONE, grey_directory))
+        exported(Exports(), grey_directory)

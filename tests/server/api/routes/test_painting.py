@@ -22,22 +22,11 @@ from scanline.server.settings import Settings
 from tests.support import shapes
 from tests.support.pictures import encode, painted, text
 from tests.support.server.error_answers import assert_error, assert_refused
-from tests.support.server.json_requests import (
-    CLASSIFICATIONS,
-    CLEAN,
-    EDITS,
-    FILES,
-    GENERATIONS,
-    HOLE,
-    IMAGE,
-    LIKELIHOODS,
-    MASKED,
-    NOISY,
-    post,
-)
+from tests.support.server.json_requests import CLEAN, FILES, HOLE, IMAGE, MASKED, NOISY, generate, post
 from tests.support.server.metrics_reader import Metrics
-from tests.support.server.running_server import Server, serve
-from tests.support.server.shared_servers import NO_DELAY, arguments
+from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS
+from tests.support.server.running_server import Server
+from tests.support.server.shared_servers import NO_DELAY, serve_with
 from tests.support.server.sse_reader import images, named, post_for_events
 from tests.support.server.websocket_client import connected
 from tests.support.shapes import MAX_IMAGES, ROOM, SLOTS
@@ -48,6 +37,7 @@ STAR = {"class": "star", "seed": 7, "temperature": 0.8}
 PICTURE = {"image": MASKED["image"], "keep_rows": 3}
 GUIDED_SLOTS, GUIDED_WAITING, GUIDED_IMAGES = 7, 13, 24  # an odd number of slots: one stays free among guided images
 GUIDED_ROOM = GUIDED_SLOTS + GUIDED_WAITING
+LIMITS = {"slots": GUIDED_SLOTS, "max-waiting-images": GUIDED_WAITING, "max-images-per-request": GUIDED_IMAGES}
 DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 4}
 
 ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # label: fields, and the library's own
@@ -78,9 +68,7 @@ def guided_model(directory: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def guided_server(directory: Path) -> Iterator[Server]:
-    limits = {"slots": GUIDED_SLOTS, "max-waiting-images": GUIDED_WAITING, "client-share": 1}
-    limits |= {"max-images-per-request": GUIDED_IMAGES}
-    with serve(directory, *arguments({**limits, **NO_DELAY})) as server:
+    with serve_with(directory, {**LIMITS, "client-share": 1, **NO_DELAY}) as server:
         yield server
 
 
@@ -99,11 +87,10 @@ def assert_painted(server: Server, client: httpx.Client, url: str, law: Images, 
     answer = post(client, url, **fields)
     np.testing.assert_array_equal(painted(answer), law.array)
     nothing = (None,) * len(law.array)
-    said = (law.classes or nothing, law.bits_per_dim, *((nothing,) * 2 if url == GENERATIONS else ()))
-    said += () if url == GENERATIONS else (law.evidence_bits, law.effective_particles)
-    for row, expected in zip(facts(answer["data"]), zip(*said, strict=True), strict=True):
-        assert row[0] == expected[0]
-        assert row[1:] == [value if value is None else pytest.approx(value, rel=1e-6) for value in expected[1:]]
+    known = (nothing, nothing) if url == GENERATIONS else (law.evidence_bits, law.effective_particles)
+    said = zip(law.classes or nothing, law.bits_per_dim, *known, strict=True)
+    for row, (name, *numbers) in zip(facts(answer["data"]), said, strict=True):
+        assert row == [name, *(value if value is None else pytest.approx(value, rel=1e-6) for value in numbers)]
     events = post_for_events(client, url, **fields)
     np.testing.assert_array_equal(images(events), law.array)
     with connected(server.url) as websocket:
@@ -138,9 +125,7 @@ def test_completions_are_those_of_the_library_on_every_face(
     assert_painted(shapes_server, shapes_client, EDITS, law, n=3, seed=4, **given, **fields)
 
 
-def test_guided_images_are_those_of_the_library_on_every_face(
-    guided_server: Server, guided: httpx.Client, guided_model: Model
-) -> None:
+def test_guidance_is_that_of_the_library(guided_server: Server, guided: httpx.Client, guided_model: Model) -> None:
     asked = {"class_name": "star", "seed": 7, "temperature": 0.8, "n": 3}
     law, fields = guided_model.sample(**asked, guidance=2.5), {**STAR, "guidance": 2.5, "n": 3}
     assert (law.array != guided_model.sample(**asked, guidance=1).array).any()
@@ -168,19 +153,16 @@ def test_a_noisy_picture_is_classified_to_within_a_tolerance(guided: httpx.Clien
     assert one["bits_per_dim"] == pytest.approx(exact[0], rel=1e-6)
 
 
-def test_a_request_that_says_nothing_gets_the_models_defaults_and_is_told_them(
-    guided_server: Server, guided: httpx.Client
-) -> None:
+def test_a_request_that_says_nothing_gets_the_models_defaults(guided_server: Server, guided: httpx.Client) -> None:
     said = {name: value for name, value in DEFAULTS.items() if name != "particles"}
-    answers = [post(guided, GENERATIONS, n=3, seed=7, **fields) for fields in ({}, said)]
-    assert answers[0]["data"] == answers[1]["data"]
-    assert (answers[0]["guidance"], answers[0]["temperature"]) == (1.5, 0.9)
-    assert all(image["class"] for image in answers[0]["data"])
+    unsaid, same = (generate(guided, n=3, seed=7, **fields) for fields in ({}, said))
+    assert unsaid["data"] == same["data"]
+    assert (unsaid["guidance"], unsaid["temperature"]) == (1.5, 0.9)
+    assert all(image["class"] for image in unsaid["data"])
     with connected(guided_server.url) as websocket:
         job = websocket.paint(type="generate", n=3, seed=7)
-    np.testing.assert_array_equal(job.images(), painted(answers[0]).reshape(3, 35))
-    (none,) = post(guided, GENERATIONS, **{"class": "none"})["data"]
-    assert none["class"] is None
+    np.testing.assert_array_equal(job.images(), painted(unsaid).reshape(3, 35))
+    assert generate(guided, **{"class": "none"})["data"][0]["class"] is None
     edit = post(guided, EDITS, **MASKED, **{"class": None})
     assert (edit["guidance"], edit["data"][0]["class"]) == (1.0, None)
     card = guided.get("/v1/models/guided").json()
@@ -219,17 +201,18 @@ WRONG: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {  # label: value
 @pytest.mark.parametrize("label", WRONG)
 def test_what_is_wrong_is_refused_on_every_face(guided_server: Server, guided: httpx.Client, label: str) -> None:
     values, beside, param, code = WRONG[label]
+    faces = [("complete", EDITS, MASKED)]
+    if param != "particles":
+        faces += [("generate", GENERATIONS, {}), ("generate", GENERATIONS, {"stream": True})]
     with connected(guided_server.url) as websocket:
         for value in values:
             fields = {**beside, label.partition(" ")[0]: value}
-            for url, more in ((GENERATIONS, {}), (GENERATIONS, {"stream": True}), (EDITS, MASKED)):
-                if url == EDITS or param != "particles":
-                    response = guided.post(url, json={**more, **fields})
-                    assert_refused(response, 400, param, code)
-                    assert param != "particles" or f"{param} must be a whole number from 1 to 64, not " in response.text
-                    assert "cat" not in str(value) or "circle, square, star" in response.text
-            for kind, more in (("generate", {}), ("complete", MASKED)):
-                if kind == "complete" or param != "particles":
+            for kind, url, more in faces:
+                response = guided.post(url, json={**more, **fields})
+                assert_refused(response, 400, param, code)
+                assert param != "particles" or f"{param} must be a whole number from 1 to 64, not " in response.text
+                assert "cat" not in str(value) or "circle, square, star" in response.text
+                if "stream" not in more:
                     job = websocket.paint(type=kind, id=kind, **{**more, **fields})
                     assert_error({"error": job.messages[-1]["error"]}, param, code)
         for number in (float("nan"), float("inf")) if param == "guidance" else ():  # httpx does not send it
@@ -237,27 +220,23 @@ def test_what_is_wrong_is_refused_on_every_face(guided_server: Server, guided: h
             assert_error({"error": job.messages[-1]["error"]}, param, code)
 
 
-def test_what_a_form_a_route_or_a_model_cannot_have_is_refused(
-    guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client
-) -> None:
+def test_what_cannot_be_had_is_refused(guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client) -> None:
     for name, wrong in (("guidance", "strong"), ("guidance", "nan"), ("guidance", "11"), ("particles", "many")):
         response = guided.post(EDITS, files=FILES, data={"class": "star", name: wrong})
         assert_refused(response, 400, name, INVALID)
-    assert_refused(
-        guided.post(EDITS, json={**STAR, **MASKED, "guidance": 2, "particles": 4}), 400, "particles", INVALID
-    )
-    response = shapes_client.post(EDITS, json={"image": MASKED["image"], "particles": 4})
-    assert_refused(response, 400, "mask", "missing_parameter")
-    assert_refused(shapes_client.post(GENERATIONS, json={"particles": 4}), 400, "particles", "unknown_parameter")
-    for url in (EDITS, LIKELIHOODS):
-        assert_refused(shapes_client.post(url, json={**PICTURE, "class": "any"}), 400, "class", INVALID)
-        assert_refused(client.post(url, json={**PICTURE, "class": "star"}), 400, "class", INVALID)
-    assert_refused(client.post(GENERATIONS, json={"class": "star"}), 400, "class", INVALID)
+    of_any, of_star = {**PICTURE, "class": "any"}, {**PICTURE, "class": "star"}
+    for sender, url, fields, param, code in (
+        (guided, EDITS, {**STAR, **MASKED, "guidance": 2, "particles": 4}, "particles", INVALID),
+        (shapes_client, EDITS, {"image": MASKED["image"], "particles": 4}, "mask", "missing_parameter"),
+        (shapes_client, GENERATIONS, {"particles": 4}, "particles", "unknown_parameter"),
+        *((shapes_client, url, of_any, "class", INVALID) for url in (EDITS, LIKELIHOODS)),
+        *((client, url, of_star, "class", INVALID) for url in (EDITS, LIKELIHOODS)),
+        (client, GENERATIONS, {"class": "star"}, "class", INVALID),
+    ):
+        assert_refused(sender.post(url, json=fields), 400, param, code)
 
 
-def test_an_engine_of_too_few_slots_is_an_error_of_the_field(
-    shapes_server: Server, shapes_client: httpx.Client, directory: Path
-) -> None:
+def test_too_few_slots_name_their_field(shapes_server: Server, shapes_client: httpx.Client, directory: Path) -> None:
     expected = f"This server has {SLOTS} slots, and an image of 64 particles needs one for each."
     response = shapes_client.post(EDITS, json={**MASKED, "particles": 64, "stream": True})
     assert_refused(response, 400, "particles", INVALID)

@@ -1,46 +1,29 @@
 """POST /v1/images/steps: the numbers of some steps of an image are those of the recurrence."""
 
 from base64 import b64decode
-from collections.abc import Iterator
 
 import httpx
 import numpy as np
-import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from tests.support.close import assert_close
 from tests.support.pictures import encode, noise, text
-from tests.support.server.error_answers import assert_refused
-from tests.support.server.running_server import Server
+from tests.support.server.json_requests import post
+from tests.support.server.routes import STEPS
 
-URL = "/v1/images/steps"
-LAYER, HEAD, FIRST, STEPS = 1, 0, 7, 20
+LAYER, HEAD, FIRST, COUNT = 1, 0, 7, 20
 IMAGE = noise(3, 4, 3)
-WRONG = {  # label: fields, the parameter that is named
-    "a layer": ({"layer": 2}, "layer"),
-    "a head": ({"head": 2}, "head"),
-    "a step": ({"first": 36}, "first"),
-    "too many steps": ({"steps": 65}, "steps"),
-    "two pictures": ({"image": [text(encode(IMAGE))] * 2}, "image"),
-}
 
 
-@pytest.fixture
-def client(colour_server: Server) -> Iterator[httpx.Client]:
-    with colour_server.client() as client:
-        yield client
+def inspected(client: httpx.Client, **fields: object) -> dict:
+    picture = {"image": text(encode(IMAGE))}
+    return post(client, STEPS, **picture, **{"layer": LAYER, "head": HEAD, "first": FIRST, "steps": COUNT, **fields})
 
 
-def body(**fields: object) -> dict[str, object]:
-    return {"image": text(encode(IMAGE)), "layer": LAYER, "head": HEAD, "first": FIRST, "steps": STEPS, **fields}
-
-
-def test_every_number_is_that_of_the_recurrence(client: httpx.Client, colour: Transformer) -> None:
-    response = client.post(URL, json=body())
-    assert response.status_code == 200, response.text
-    answer = response.json()
+def test_every_number_is_that_of_the_recurrence(colour_client: httpx.Client, colour: Transformer) -> None:
+    answer = inspected(colour_client)
     c, m = colour.config.key_width, colour.config.value_width
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("q", "k", "phi_q", "phi_k", "z"), (-1, c))
     shapes |= {"v": (-1, m), "y": (-1, m), "s": (-1, c, m), "probabilities": (-1, 256)}
@@ -49,7 +32,7 @@ def test_every_number_is_that_of_the_recurrence(client: httpx.Client, colour: Tr
         for name, shape in shapes.items()
     }
     q, k, v, phi_q, phi_k, s, z, y = (arrays[name] for name in ("q", "k", "v", "phi_q", "phi_k", "s", "z", "y"))
-    assert (len(q), len(s), answer["steps"]) == (STEPS, STEPS + 1, STEPS)
+    assert (len(q), len(s), answer["steps"]) == (COUNT, COUNT + 1, COUNT)
     assert_close("phi(q)", torch.nn.functional.elu(q) + 1, phi_q)
     assert_close("phi(k)", torch.nn.functional.elu(k) + 1, phi_k)
     assert_close("s", s[:-1] + phi_k.unsqueeze(2) * v.unsqueeze(1), s[1:])
@@ -60,21 +43,15 @@ def test_every_number_is_that_of_the_recurrence(client: httpx.Client, colour: Tr
     images = torch.tensor(IMAGE).reshape(1, -1)
     state = State.zeros(colour.config, 1)
     with torch.inference_mode():
-        parameters = colour.parallel(images, state, FIRST + STEPS)
-        bits = colour.bits(parameters, images, 0, FIRST + STEPS)[0, FIRST:]
+        parameters = colour.parallel(images, state, FIRST + COUNT)
+        bits = colour.bits(parameters, images, 0, FIRST + COUNT)[0, FIRST:]
     assert_close("s of the model", state.s[LAYER, 0, HEAD], s[-1])
-    drawn = arrays["probabilities"].gather(1, images[0, FIRST : FIRST + STEPS].long().unsqueeze(1)).squeeze(1)
+    drawn = arrays["probabilities"].gather(1, images[0, FIRST : FIRST + COUNT].long().unsqueeze(1)).squeeze(1)
     assert_close("bits", bits.float(), -drawn.log2())
-    assert_close("sum", torch.ones(STEPS), arrays["probabilities"].sum(dim=1))
+    assert_close("sum", torch.ones(COUNT), arrays["probabilities"].sum(dim=1))
 
 
-def test_the_state_is_constant_and_the_cache_grows(client: httpx.Client) -> None:
-    early, late = (client.post(URL, json=body(first=first, steps=1)).json()["attention"] for first in (0, 35))
+def test_the_state_is_constant_and_the_cache_grows(colour_client: httpx.Client) -> None:
+    early, late = (inspected(colour_client, first=first, steps=1)["attention"] for first in (0, 35))
     assert early["state_bytes"] == late["state_bytes"]
     assert late["cache_bytes"] == 36 * early["cache_bytes"]
-
-
-@pytest.mark.parametrize("fields", WRONG.values(), ids=WRONG)
-def test_what_is_not_there_is_refused(client: httpx.Client, fields: tuple[dict[str, object], str]) -> None:
-    changes, param = fields
-    assert_refused(client.post(URL, json=body(**changes)), 400, param, "invalid_value")

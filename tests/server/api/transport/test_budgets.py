@@ -18,17 +18,10 @@ def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
     assert not budget.has_room("c", 1)
     budget.add("a", -1)
     assert budget.has_room("c", 1)
-
-
-def test_connections_of_proxies_are_limited_by_the_process_only() -> None:
+    assert SharedLimit(1, 0.5).has_room("a", 1), "a share is at least one"
     budget = SharedLimit(10, 0.5)
-    budget.add(None, 9)
-    assert budget.has_room(None, 1)
-    assert not budget.has_room(None, 2)
-
-
-def test_a_share_of_a_small_limit_is_at_least_one() -> None:
-    assert SharedLimit(1, 0.5).has_room("a", 1)
+    budget.add(None, 9)  # connections of proxies are limited by the process only
+    assert (budget.has_room(None, 1), budget.has_room(None, 2)) == (True, False)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(1, 9))))
@@ -42,18 +35,14 @@ def test_what_is_given_back_leaves_nothing(amounts: list[tuple[str | None, int]]
     assert (budget.used, dict(budget.by_client)) == (0, {})
 
 
-@pytest.mark.parametrize(
-    ("address", "client"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),  # an IPv4 client of a socket for both
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("10.1.2.3", None),
-        ("2001:db8:ffff::9", None),
-        ("", ""),  # a unix socket, unless it is a proxy
-    ],
-)
+CLIENTS = {  # by address; None is a proxy
+    **{"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7"},  # an IPv4 client of a socket for both
+    **{"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64"},
+    **{"10.1.2.3": None, "2001:db8:ffff::9": None, "": ""},  # a unix socket, unless it is a proxy
+}
+
+
+@pytest.mark.parametrize(("address", "client"), CLIENTS.items())
 def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(address: str, client: str | None) -> None:
     budgets = Budgets(Settings(trusted_proxies=("10.0.0.0/8", "2001:db8:ffff::9")))
     assert budgets.client(address) == client

@@ -64,9 +64,7 @@ class Reader:
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"", b"\r\n", b"\r\n\r\n"]), MESSAGES), max_size=6), st.data())
-def test_every_message_ends_a_slice_however_it_arrives(
-    messages: list[tuple[bytes, bytes]], data: st.DataObject
-) -> None:
+def test_each_message_ends_a_slice_however_it_arrives(messages: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
     sent, ends = b"", []
     for blank, message in messages:
         sent += blank + message

@@ -1,11 +1,12 @@
-"""What RFC 9110, 9112 and 7578 say must be refused, or must not be read."""
+"""What RFC 9110, 9112 and 7578 say must be refused, or must not be read; trailers of a chunked body are dropped."""
 
 import pytest
 
 from scanline.server.api.errors import ApiError
 from tests.server.api.payload.test_json_object import part, read
 from tests.support.server.running_server import Server
-from tests.support.server.sockets import open_connection, parse_response, read_until_closed
+from tests.support.server.shared_servers import KEY
+from tests.support.server.sockets import answer_to
 
 GET, POST, HOST = b"GET /healthz HTTP/1.1\r\n", b"POST /v1/images/generations HTTP/1.1\r\n", b"host: [::1]\r\n"
 CHUNKED, BODY = b"transfer-encoding: chunked\r\n", b"\r\n2\r\n{}\r\n0\r\n\r\n"
@@ -37,9 +38,7 @@ MUSTS: dict[str, tuple[bytes, int]] = {
 @pytest.mark.parametrize("must", MUSTS)
 def test_http(server: Server, must: str) -> None:
     request, status = MUSTS[must]
-    with open_connection(server) as connection:
-        connection.sendall(request)
-        assert parse_response(read_until_closed(connection)).status_code == status
+    assert answer_to(server, request).status_code == status
 
 
 def test_a_parts_extended_name_is_not_read() -> None:
@@ -50,3 +49,34 @@ def test_a_parts_extended_name_is_not_read() -> None:
     assert read(both + b"--x--\r\n", 99) == [("image", b"a")]
     with pytest.raises(ApiError, match=r"name"):
         read(part("", b"a").replace(b'name=""', b"name*=utf-8''prompt") + b"--x--\r\n", 99)
+
+
+CHUNKED_POST = POST + JSON + CHUNKED
+SEEDED = b"\r\nd\r\n" + b'{"seed": 123}' + b"\r\n0\r\n"
+AUTHORIZED = f"authorization: Bearer {KEY}\r\n".encode()
+TRAILERS = {  # as a header, each of them would change the answer; none becomes one (RFC 9110, 6.5.1)
+    "origin": b"https://elsewhere.example",
+    "content-type": b"text/plain",
+    "content-encoding": b"gzip",
+    "host": b"elsewhere.example",
+    "x-request-id": b"chosen",
+    "accept": b"image/gif",
+    "authorization": b"Bearer wrong",
+    "x-forwarded-for": b"203.0.113.9",
+}
+
+
+@pytest.mark.parametrize("name", TRAILERS)
+def test_a_trailer_changes_nothing(guarded_server: Server, name: str) -> None:
+    plain = answer_to(guarded_server, CHUNKED_POST + AUTHORIZED + SEEDED + b"\r\n")
+    trailer = name.encode() + b": " + TRAILERS[name] + b"\r\n\r\n"
+    after = answer_to(guarded_server, CHUNKED_POST + AUTHORIZED + SEEDED + trailer)
+    assert plain.status_code == after.status_code == 200
+    assert len(after.content) == len(plain.content)
+    assert after.headers.keys() == plain.headers.keys()
+    assert after.headers["x-request-id"] != "chosen"
+    assert "203.0.113.9" not in "".join(guarded_server.log)
+
+
+def test_a_key_in_a_trailer_authorizes_nothing(guarded_server: Server) -> None:
+    assert answer_to(guarded_server, CHUNKED_POST + SEEDED + AUTHORIZED + b"\r\n").status_code == 401

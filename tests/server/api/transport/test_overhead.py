@@ -13,42 +13,34 @@ from pathlib import Path
 import httpx
 import pytest
 from websockets.frames import Opcode
-from websockets.sync.client import connect
 
-from scanline.server.api.rate_limit import (
-    BURST_SECONDS,
-    CONNECTION_UNITS,
-    FAILED_WORK_UNITS,
-    PROBE_SECONDS,
-    WEBSOCKET_UNITS,
-)
-from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.sockets import (
-    WEBSOCKET_HEAD,
-    frame,
-    open_connection,
-    open_websocket,
-    read_until_closed,
-)
+from scanline.server.api import rate_limit
+from tests.support.server.frames import WEBSOCKET_HEAD, frame
+from tests.support.server.json_requests import generate
+from tests.support.server.routes import EDITS
+from tests.support.server.running_server import Server
+from tests.support.server.shared_servers import serve_with
+from tests.support.server.sockets import exchange, open_connection, post_request, read_until_closed
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
 RATE = 4
-BURST = int(RATE * BURST_SECONDS)
+BURST = int(RATE * rate_limit.BURST_SECONDS)
 DELAY = 1.0  # seconds until time has paid for what a client has caused beyond its burst
 BEYOND = int(RATE * DELAY) + 1
+WRONG = {"image": "!", "keep_rows": 1}
 NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
 def server(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, "--slots", "4", f"--max-overhead-per-second={RATE}", "--log-level", "debug") as server:
+    options = {"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"}
+    with serve_with(grey_directory, options) as server:
         yield server
-    assert not [line for line in server.log if "Traceback" in line]
 
 
 def get(server: Server, source: str, path: str = "/v1/models") -> None:
-    transport = httpx.HTTPTransport(local_address=source)
-    with httpx.Client(base_url=server.url, timeout=PATIENCE, transport=transport) as client:
+    with server.client(transport=httpx.HTTPTransport(local_address=source)) as client:
         assert client.get(path).status_code == 200
 
 
@@ -70,24 +62,21 @@ def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(ser
     assert not delays(server, "127.0.1.2")
 
 
-def test_refused_connections_delay_the_next_one(server: Server) -> None:
+CAUSES = {  # what is sent on a connection of its own, and what it costs
+    "a refused connection": (b"\0\r\n\r\n", rate_limit.CONNECTION_UNITS),
+    "a wrong request for images": (post_request(EDITS, WRONG, connection="close"), 1 + rate_limit.FAILED_WORK_UNITS),
+    "a websocket without a job": (WEBSOCKET_HEAD + b"\r\n" + frame(Opcode.CLOSE), rate_limit.WEBSOCKET_UNITS),
+}
+
+
+@pytest.mark.parametrize("label", CAUSES)
+def test_it_delays_the_next_request(server: Server, label: str) -> None:
+    (sent, units), source = CAUSES[label], f"127.0.1.{10 + [*CAUSES].index(label)}"
     began = time.monotonic()
-    for _ in range(int((BURST + BEYOND) / CONNECTION_UNITS) + 1):
-        with open_connection(server, source="127.0.1.4") as connection:
-            connection.sendall(b"\0\r\n\r\n")
-            assert b" 400 " in read_until_closed(connection)
-    get(server, "127.0.1.4")
+    for _ in range(int((BURST + BEYOND) / units) + 1):
+        assert exchange(server, sent, source)
+    get(server, source)
     assert time.monotonic() - began > DELAY * 0.9, "it waited until the connections were paid for"
-
-
-def test_a_wrong_request_for_images_costs_more_than_a_wrong_address(server: Server) -> None:
-    transport = httpx.HTTPTransport(local_address="127.0.1.9")
-    began = time.monotonic()
-    with httpx.Client(base_url=server.url, timeout=PATIENCE, transport=transport) as client:
-        for _ in range(int((BURST + BEYOND) / (1 + FAILED_WORK_UNITS)) + 1):
-            assert client.post("/v1/images/edits", json={"image": "!", "keep_rows": 1}).status_code == 400
-        assert client.get("/v1/models").status_code == 200
-    assert time.monotonic() - began > DELAY * 0.9
 
 
 def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
@@ -95,42 +84,27 @@ def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
         connection.sendall(NOT_FOUND * (BURST + 10 * BEYOND))  # ten seconds of work at the rate
         wait_for(lambda: delays(server, "127.0.1.5"), "a delay")
         get(server, "127.0.1.5", "/healthz")
-    assert wait_for(lambda: delays(server, "127.0.1.5", "/healthz"), "the probe's log line") == [PROBE_SECONDS]
+    logged = wait_for(lambda: delays(server, "127.0.1.5", "/healthz"), "the probe's log line")
+    assert logged == [rate_limit.PROBE_SECONDS]
 
 
 def test_wrong_messages_are_answered_at_the_rate(server: Server) -> None:
-    url = server.url.replace("http", "ws") + "/v1/images/stream"
-    with connect(url, source_address=("127.0.1.6", 0), open_timeout=PATIENCE) as socket:
+    with connected(server.url, source_address=("127.0.1.6", 0)) as websocket:
         began = time.monotonic()
         for _ in range(BURST + BEYOND + 1):
-            socket.send("{")
+            websocket.socket.send("{")
         for _ in range(BURST + BEYOND + 1):
-            assert '"error"' in str(socket.recv(PATIENCE))
+            assert websocket.receive().order[-1] == "error"
         assert time.monotonic() - began > DELAY * 0.9
 
 
-def test_websockets_without_a_job_delay_the_next_one(server: Server) -> None:
-    began = time.monotonic()
-    for _ in range(int((BURST + BEYOND) / WEBSOCKET_UNITS) + 1):
-        with open_connection(server, source="127.0.1.7") as connection:
-            open_websocket(connection)
-            connection.shutdown(socket.SHUT_WR)
-            read_until_closed(connection)  # the server has counted it
-    get(server, "127.0.1.7")
-    assert time.monotonic() - began > DELAY * 0.9
-
-
 def test_requests_and_jobs_for_images_cost_nothing(server: Server) -> None:
-    transport = httpx.HTTPTransport(local_address="127.0.1.8")
-    url = server.url.replace("http", "ws") + "/v1/images/stream"
-    with httpx.Client(base_url=server.url, timeout=PATIENCE, transport=transport) as client:
+    with server.client(transport=httpx.HTTPTransport(local_address="127.0.1.8")) as client:
         for _ in range(BURST + BEYOND):
-            assert client.post("/v1/images/generations", json={"n": 1}).status_code == 200
+            generate(client)
     for _ in range(BURST // 2):
-        with connect(url, source_address=("127.0.1.8", 0), open_timeout=PATIENCE) as socket:
-            socket.send('{"type": "generate", "n": 1}')
-            while '"done"' not in str(socket.recv(PATIENCE)):
-                pass
+        with connected(server.url, source_address=("127.0.1.8", 0)) as websocket:
+            assert websocket.paint(type="generate").order[-1] == "done"
     assert not delays(server, "127.0.1.8")
 
 

@@ -14,23 +14,26 @@ import httpx
 import pytest
 from websockets.frames import Opcode
 
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.frames import frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
-from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.shared_servers import NO_DELAY, arguments
+from tests.support.server.routes import GENERATIONS
+from tests.support.server.running_server import Server
+from tests.support.server.shared_servers import NO_DELAY, serve_with
 from tests.support.server.sockets import (
     ASSET,
     GET_ASSET,
-    frame,
+    answer_to,
     open_connection,
-    open_websocket,
-    parse_response,
     post_request,
     read_until_closed,
+    response_on,
 )
 from tests.support.waiting import wait_for
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
 CONNECTIONS, SHARE = 20, 0.5
+ONE = "127.0.0.2"  # the address of the client that takes more than its share
 BODY = (
     b"POST /v1/images/edits HTTP/1.1\r\nhost: [::1]\r\n"
     b"content-type: application/json\r\ncontent-length: 15000000\r\n\r\n"
@@ -41,59 +44,49 @@ BODY = (
 def small_server(grey_directory: Path) -> Iterator[Server]:
     """Little of everything."""
     limits = {"max-connections": CONNECTIONS, "max-arriving-bytes": 2_000_000, "max-unread-bytes": 400_000}
-    options = {"slots": 4, "client-share": SHARE, **limits, **NO_DELAY}
-    with serve(grey_directory, *arguments(options)) as server:
+    with serve_with(grey_directory, {"slots": 4, "client-share": SHARE, **limits, **NO_DELAY}) as server:
         yield server
-    assert not [line for line in server.log if "Traceback" in line]
 
 
 @pytest.fixture
 def client(small_server: Server) -> Iterator[httpx.Client]:
     """Another client than those of the tests."""
-    transport = httpx.HTTPTransport(local_address="127.0.0.9")
-    with httpx.Client(base_url=small_server.url, timeout=PATIENCE, transport=transport) as client:
+    with small_server.client(transport=httpx.HTTPTransport(local_address="127.0.0.9")) as client:
         yield client
 
 
 def assert_refused_for_now(response: httpx.Response, code: str) -> None:
     __tracebackhide__ = True
-    assert response.status_code == 503, response.text
-    error = response.json()["error"]
-    assert (error["code"], error["type"], error["param"]) == (code, "server_error", None)
+    assert_refused(response, 503, None, code)
     assert response.headers["retry-after"] == "2"
     assert len(response.headers["x-request-id"]) == 32
 
 
 @contextmanager
-def open_many(server: Server, sources: list[str]) -> Iterator[list[socket.socket]]:
+def open_many(server: Server, count: int, receive_buffer: int = 0) -> Iterator[list[socket.socket]]:
+    """Connections of one client."""
     with ExitStack() as stack:
-        yield [stack.enter_context(open_connection(server, source=source)) for source in sources]
-
-
-def response_from(server: Server, source: str, data: bytes) -> httpx.Response:
-    with open_connection(server, source=source) as connection:
-        connection.sendall(data)
-        return parse_response(read_until_closed(connection))
+        yield [stack.enter_context(open_connection(server, receive_buffer, ONE)) for _ in range(count)]
 
 
 def answered(server: Server, source: str) -> bool:
     """Whether a new connection of that client is served."""
-    return response_from(server, source, GET).status_code == 200
+    return answer_to(server, GET, source).status_code == 200
 
 
 def test_one_client_has_a_share_of_all_connections(small_server: Server, client: httpx.Client) -> None:
     """One beyond it is refused, and closed even if its client does not close."""
     before = Metrics(client).errors("too_many_connections")
-    with open_many(small_server, ["127.0.0.2"] * int(CONNECTIONS * SHARE)):
-        with open_connection(small_server, source="127.0.0.2") as refused:
-            assert_refused_for_now(parse_response(read_until_closed(refused)), "too_many_connections")
+    with open_many(small_server, int(CONNECTIONS * SHARE)):
+        with open_connection(small_server, source=ONE) as refused:
+            assert_refused_for_now(response_on(refused), "too_many_connections")
             with pytest.raises(ConnectionError):  # noqa: PT012
                 while True:
                     refused.sendall(b"x")
                     time.sleep(0.05)
         assert answered(small_server, "127.0.0.3")
         assert Metrics(client).errors("too_many_connections") == before + 1
-    wait_for(lambda: answered(small_server, "127.0.0.2"), "room for connections")
+    wait_for(lambda: answered(small_server, ONE), "room for connections")
 
 
 def assert_received(response: httpx.Response) -> None:
@@ -107,34 +100,31 @@ def wait_for_arriving(client: httpx.Client, size: int) -> None:
 
 
 def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client: httpx.Client) -> None:
-    with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
+    with open_many(small_server, 2) as (first, second):
         first.sendall(BODY + b" " * 900_000)
         wait_for_arriving(client, 900_000)
         second.sendall(BODY + b" " * 300_000)
-        assert_refused_for_now(parse_response(read_until_closed(second)), "too_much_arriving")
-        large = post_request("/v1/images/generations", {"user": "x" * 600_000}, connection="close")
-        assert_received(client.post("/v1/images/generations", json={"user": "x" * 600_000}))
+        assert_refused_for_now(response_on(second), "too_much_arriving")
+        large = {"user": "x" * 600_000}
+        assert_received(client.post(GENERATIONS, json=large))
         first.close()
-        with open_connection(small_server, source="127.0.0.2") as third:
-            third.sendall(large)
-            assert_received(parse_response(read_until_closed(third)))
+        assert_received(answer_to(small_server, post_request(GENERATIONS, large, connection="close"), ONE))
 
 
 def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server: Server, client: httpx.Client) -> None:
-    with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
+    with open_many(small_server, 2) as (first, second):
         first.sendall(BODY + b" " * 900_000)
         wait_for_arriving(client, 900_000)
-        posted = post_request("/v1/images/generations", {"user": "x" * 400_000}, connection="close")
-        second.sendall(posted)
+        second.sendall(post_request(GENERATIONS, {"user": "x" * 400_000}, connection="close"))
         time.sleep(0.5)
         first.close()
-        assert_received(parse_response(read_until_closed(second)))
+        assert_received(response_on(second))
 
 
 def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
     before = Metrics(client).errors("too_much_arriving")
     message = frame(Opcode.TEXT, b" " * 700_000)
-    with open_many(small_server, ["127.0.0.2", "127.0.0.2"]) as (first, second):
+    with open_many(small_server, 2) as (first, second):
         for connection in (first, second):
             open_websocket(connection)
         first.sendall(message[:650_000])
@@ -148,9 +138,8 @@ def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, clien
 
 def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server: Server, client: httpx.Client) -> None:
     before = Metrics(client).errors("too_much_unread")
-    with ExitStack() as stack:
-        for _ in range(8):
-            connection = stack.enter_context(open_connection(small_server, receive_buffer=4096, source="127.0.0.2"))
+    with open_many(small_server, 8, receive_buffer=4096) as connections:
+        for connection in connections:
             connection.sendall(GET_ASSET)
         wait_for(lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection")
         # another client loses nothing

@@ -18,19 +18,11 @@ from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.frames import LONG_WORK, WEBSOCKET_HEAD, frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
-from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments
-from tests.support.server.sockets import (
-    GET_ASSET,
-    WEBSOCKET_HEAD,
-    frame,
-    open_connection,
-    open_websocket,
-    parse_response,
-    post_request,
-    read_until_closed,
-)
+from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments, serve_with
+from tests.support.server.sockets import GET_ASSET, answer_to, open_connection, read_until_closed
 from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
 
@@ -47,11 +39,9 @@ HANDSHAKES = {  # each is no websocket handshake, though it begins as one
     "a subprotocol of nothing": WEBSOCKET_HEAD + b"sec-websocket-protocol: ,\r\n\r\n",
 }
 MESSAGE = frame(Opcode.TEXT, b"x" * 1000)
-FRAGMENT = frame(Opcode.TEXT, b"x", fin=False)
-PING = frame(Opcode.PING)
 UNFINISHED = {  # what is sent, and then again and again
     "half a frame": (MESSAGE[:500], b""),
-    "a fragment and pings": (FRAGMENT, PING),
+    "a fragment and pings": (frame(Opcode.TEXT, b"x", fin=False), frame(Opcode.PING)),
 }
 
 
@@ -62,27 +52,21 @@ ROOM = {"max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client
 def strict_server(grey_directory: Path) -> Iterator[Server]:
     """Two seconds for everything."""
     seconds = {f"{name}-timeout": 2 for name in ("receive", "send", "keep-alive")}
-    with serve(grey_directory, *arguments({**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE}), "--slots", "4") as server:
+    with serve_with(grey_directory, {**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE, "slots": 4}) as server:
         yield server
-    assert not [line for line in server.log if "Traceback" in line]
 
 
 @pytest.fixture
 def client(strict_server: Server) -> Iterator[httpx.Client]:
     """It keeps no connection: the server closes one that waits, maybe just as the next request is sent."""
-    fresh = httpx.Limits(max_keepalive_connections=0)
-    with httpx.Client(base_url=strict_server.url, timeout=PATIENCE, limits=fresh) as client:
+    with strict_server.client(limits=httpx.Limits(max_keepalive_connections=0)) as client:
         yield client
 
 
 @pytest.mark.parametrize("label", HANDSHAKES)
-def test_what_is_no_websocket_handshake_is_refused_and_closed(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_what_is_no_handshake_is_refused_and_closed(strict_server: Server, client: httpx.Client, label: str) -> None:
     before = Metrics(client).errors("invalid_websocket_handshake")
-    with open_connection(strict_server) as connection:
-        connection.sendall(HANDSHAKES[label])
-        response = parse_response(read_until_closed(connection))
+    response = answer_to(strict_server, HANDSHAKES[label])
     assert_refused(response, 400, None, "invalid_websocket_handshake")
     assert response.headers["connection"] == "close"
     assert Metrics(client).errors("invalid_websocket_handshake") == before + 1
@@ -92,9 +76,7 @@ def test_what_is_no_websocket_handshake_is_refused_and_closed(
 
 
 @pytest.mark.parametrize("label", UNFINISHED)
-def test_a_message_that_does_not_end_in_time_closes_its_websocket(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_a_message_without_end_closes_its_websocket(strict_server: Server, client: httpx.Client, label: str) -> None:
     before = Metrics(client).errors("receive_timeout")
     first, more = UNFINISHED[label]
     with open_connection(strict_server) as connection:
@@ -145,24 +127,14 @@ def pause(seconds: float) -> float:
     return time.monotonic() - began
 
 
-def get_files(connection: socket.socket) -> None:
-    connection.sendall(GET_ASSET * 3)
+UNREAD = {
+    "files": lambda connection: connection.sendall(GET_ASSET * 3),
+    "events": LONG_WORK["events"],
+    "websocket": LONG_WORK["websocket"],
+}
 
 
-def get_a_long_stream(connection: socket.socket) -> None:
-    connection.sendall(post_request("/v1/images/generations", {"n": LONG, "stream": True, "partial_images": 3}))
-
-
-def get_a_long_job(connection: socket.socket) -> None:
-    open_websocket(connection)
-    message = b'{"type": "generate", "n": %d}' % LONG
-    connection.sendall(frame(Opcode.TEXT, message))
-
-
-UNREAD = {"files": get_files, "an event stream": get_a_long_stream, "a websocket": get_a_long_job}
-
-
-@pytest.mark.parametrize("label", and_slow(["files"], "an event stream", "a websocket"))
+@pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
 def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, client: httpx.Client, label: str) -> None:
     before = Metrics(client).errors("send_timeout")
     with open_connection(strict_server, receive_buffer=4096) as connection:
@@ -174,7 +146,7 @@ def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, clie
         read_until_closed(connection)
 
 
-@pytest.mark.parametrize("label", and_slow(["files"], "a websocket", "an event stream"))
+@pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
 def test_a_client_that_reads_slowly_is_not(strict_server: Server, client: httpx.Client, label: str) -> None:
     """For three times as long as one may read nothing."""
 
@@ -207,7 +179,7 @@ def test_empty_lines_do_not_keep_a_connection_open(strict_server: Server) -> Non
 
 Holder = Callable[[socket.socket], None]
 HOLDERS: dict[str, Holder] = {
-    "files": get_files,
+    "files": UNREAD["files"],
     "half a head": lambda connection: connection.sendall(b"GET / HTTP/1.1\r\n"),
     "nothing": lambda connection: None,
     "an idle websocket": open_websocket,

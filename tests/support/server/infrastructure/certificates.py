@@ -5,15 +5,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    KeySerializationEncryption,
-    NoEncryption,
-    PrivateFormat,
-)
 from cryptography.x509.oid import NameOID
 
 
@@ -35,6 +28,7 @@ def write_certificate(cert: Path, key: Path, name: str, password: bytes | None =
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(private, hashes.SHA256())
     )
-    encryption: KeySerializationEncryption = BestAvailableEncryption(password) if password else NoEncryption()
-    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
-    cert.write_bytes(certificate.public_bytes(Encoding.PEM))
+    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    key.write_bytes(private.private_bytes(pem, serialization.PrivateFormat.PKCS8, encryption))
+    cert.write_bytes(certificate.public_bytes(pem))

@@ -1,0 +1,144 @@
+"""POST /v1/images/likelihoods and /v1/images/classifications: bits of whole images, with a mask what the known pixels
+cost, and the bits under every class with what follows from them."""
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.model.inference import Model
+from scanline.model.likelihood.classification import mixture_bits
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from tests.support.pictures import encode, noise, text
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.json_requests import CLEAN, FILES, HOLE, IMAGE, MASKED, NOISY, post
+from tests.support.server.routes import CLASSIFICATIONS, LIKELIHOODS
+from tests.support.shapes import MAX_IMAGES, ROOM
+
+GREYS, COLOURS = noise(2, 7, 5), noise(2, 3, 4, 3)
+NAMES = ["circle", "square", "star"]
+
+
+def scored(client: httpx.Client, images: np.ndarray, route: str = LIKELIHOODS, **fields: object) -> list[dict]:
+    """What is said of each image."""
+    answer = post(client, route, image=[text(encode(image)) for image in images], **fields)
+    assert set(answer) == {"created", "model", "typical_bits_per_dim", "data"}
+    card = client.get(f"/v1/models/{answer['model']}").json()
+    assert answer["typical_bits_per_dim"] == card["typical_bits_per_dim"]
+    return answer["data"]
+
+
+def classified(client: httpx.Client, images: np.ndarray, **fields: object) -> list[dict]:
+    return scored(client, images, CLASSIFICATIONS, **fields)
+
+
+def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transformer) -> None:
+    alone = Generator(grey, 1).score(GREYS.reshape(2, 35)).mean(axis=1).tolist()
+    unknown = {"typical": None, "tail_probability": None, "noisy": False}
+    assert scored(client, GREYS) == [
+        {"index": index, "bits_per_dim": pytest.approx(bits, rel=1e-12), **unknown} for index, bits in enumerate(alone)
+    ]
+
+
+def test_bits_of_bytes_have_the_shape(colour_client: httpx.Client, colour: Transformer, client: httpx.Client) -> None:
+    data = scored(colour_client, COLOURS, per_pixel=True)
+    alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
+    np.testing.assert_allclose([one["per_pixel"] for one in data], alone, rtol=1e-12)
+    data = scored(client, GREYS, per_pixel=True)
+    assert np.shape([one["per_pixel"] for one in data]) == (2, 7, 5)
+    files = [("image[]", ("a.png", encode(image))) for image in GREYS]
+    assert client.post(LIKELIHOODS, files=files, data={"per_pixel": "true"}).json()["data"] == data
+
+
+def test_an_evaluated_model_says_how_unusual_an_image_is(shapes_client: httpx.Client, shapes_model: Model) -> None:
+    (one,) = scored(shapes_client, NOISY[None])
+    assert (one["typical"], one["noisy"]) == (False, True)
+    assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(NOISY[None])[0])
+    (cleaned,) = scored(shapes_client, NOISY[None], clean="auto")
+    assert cleaned["bits_per_dim"] == pytest.approx(shapes_model.score(CLEAN)[0])
+
+
+FILE, MASK = MASKED["image"], MASKED["mask"]
+OTHER = noise(7, 5, seed=1)
+
+
+def estimates(client: httpx.Client, **fields: object) -> dict:
+    return post(client, LIKELIHOODS, **{"image": FILE, **fields})
+
+
+def test_the_estimate_is_that_of_its_completions(shapes_client: httpx.Client, shapes_model: Model) -> None:
+    fields = {"seed": 4, "particles": 8, "repeats": 6, "class": "star"}
+    answer = estimates(shapes_client, mask=MASK, **fields)
+    expected = shapes_model.score_known(IMAGE, mask=HOLE == 255, class_name="star", particles=8, repeats=6, seed=4)
+    assert set(answer) == {"created", "model", "seed", "particles", "repeats", "data"}
+    assert (answer["seed"], answer["particles"], answer["repeats"]) == (4, 8, 6)
+    assert answer["data"] == [
+        {
+            "index": 0,
+            "evidence_bits": pytest.approx(expected.bits, rel=1e-6),
+            "standard_error": pytest.approx(expected.standard_error, rel=1e-3),
+            "known_bytes": 29,
+            "bits_per_known_byte": pytest.approx(expected.bits / 29, rel=1e-6),
+        }
+    ]
+    form = {name: str(value) for name, value in fields.items()}
+    assert shapes_client.post(LIKELIHOODS, files=FILES, data=form).json()["data"] == answer["data"]
+    both = estimates(shapes_client, **{**fields, "image": [FILE, text(encode(OTHER))]}, mask=MASK)["data"]
+    assert both[0] == answer["data"][0]
+    assert both[1]["evidence_bits"] != both[0]["evidence_bits"]
+
+
+def test_a_drawn_seed_gives_the_same_estimates_again(shapes_client: httpx.Client) -> None:
+    drawn = estimates(shapes_client, mask=MASK)
+    assert (drawn["particles"], drawn["repeats"]) == (16, 4)
+    assert drawn["data"][0]["standard_error"] > 0
+    assert estimates(shapes_client, mask=MASK, seed=drawn["seed"])["data"] == drawn["data"]
+
+
+def test_kept_rows_cost_what_the_model_says_of_them(shapes_client: httpx.Client, shapes_model: Model) -> None:
+    data = estimates(shapes_client, image=[FILE, text(encode(OTHER))], keep_rows=3)["data"]
+    bits = shapes_model.score(np.stack([IMAGE, OTHER]), per_pixel=True)[:, :3].sum(axis=(1, 2))
+    assert [one["evidence_bits"] for one in data] == pytest.approx(bits.tolist(), rel=1e-6)
+    found = [(one["index"], one["known_bytes"], one["standard_error"]) for one in data]
+    assert found == [(0, 15, 0.0), (1, 15, 0.0)]
+
+
+def test_each_image_is_read_under_every_class_and_mirrored(shapes_client: httpx.Client, shapes_model: Model) -> None:
+    images = np.concatenate([shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES])
+    expected = shapes_model.classify(images)
+    assert (expected.bits != expected.compared_bits).all()
+    data = classified(shapes_client, images)
+    assert [(one["index"], one["class"]) for one in data] == list(enumerate(expected.best))
+    assert [list(one["posterior"]) for one in data] == [list(one["bits_per_dim"]) for one in data] == [NAMES] * 9
+    posterior = [list(one["posterior"].values()) for one in data]
+    np.testing.assert_allclose(posterior, expected.posterior, rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], expected.bits / 35, rtol=1e-6)
+    files = [("image[]", ("a.png", encode(image))) for image in images]
+    assert shapes_client.post(CLASSIFICATIONS, files=files).json()["data"] == data
+
+
+def test_noise_is_removed_and_images_are_typical_or_not(shapes_client: httpx.Client, shapes_model: Model) -> None:
+    before, after = (classified(shapes_client, np.stack([CLEAN, NOISY]), clean=clean) for clean in ("off", "auto"))
+    assert [[one["noisy"] for one in each] for each in (before, after)] == [[False, True]] * 2
+    assert before[0] == after[0]
+    assert after[1]["bits_per_dim"] == after[0]["bits_per_dim"] != before[1]["bits_per_dim"]
+    assert classified(shapes_client, NOISY[None])[0] == after[1] | {"index": 0}
+    expected = shapes_model.classify(NOISY, clean="off")
+    assert before[1]["tail_probability"] == pytest.approx(expected.tail_probabilities[0])
+    assert before[1]["typical"] is bool(expected.typical[0]) is False
+    mixture = mixture_bits(expected.bits)[0] / 35
+    assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture, rel=1e-6)
+
+
+def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
+    readings = 2 * len(NAMES)  # each picture is also read mirrored
+    most = ROOM // readings
+    response = shapes_client.post(CLASSIFICATIONS, json={"image": [FILE] * (most + 1)})
+    assert_refused(response, 429, None, "client_queue_full")
+    assert len(classified(shapes_client, noise(1, 7, 5).repeat(most, axis=0))) == most
+    too_many = [FILE] * (MAX_IMAGES // readings + 1)
+    assert_refused(shapes_client.post(CLASSIFICATIONS, json={"image": too_many}), 400, "image", "invalid_value")
+
+
+def test_a_model_without_classes_does_not_classify(client: httpx.Client) -> None:
+    assert_refused(client.post(CLASSIFICATIONS, json={"image": FILE}), 400, "model", "invalid_value")
