@@ -97,7 +97,7 @@ def build(
     app.include_router(onnx.router(served))  # before models, whose path parameter would match /onnx as well
     app.include_router(models.router(served, reloader, has_keys=keys is not None))
     app.include_router(websocket.router(served, settings, lifecycle, counters))
-    app.include_router(health.router(served, lifecycle, needs_key=keys is not None))
+    app.include_router(health.router(served, lifecycle, keys is not None, None if main is None else main.silence))
     app.include_router(metrics.router(gathered_metrics))
     page.install(app)
     return app
