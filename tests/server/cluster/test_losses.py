@@ -6,13 +6,14 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.messages import Event, GenerateRequest, Request
+from scanline.model.sampling.messages import Event, GenerateRequest, Request, Stats
 from scanline.model.tasks.offline import paint
 from scanline.server.cluster import replica as replica_module
 from scanline.server.engine.remote import over_ray
@@ -165,3 +166,27 @@ def test_a_replica_that_waits_for_its_engine_gives_signs(grey_directory: Path, m
     images, shards = asyncio.run(asyncio.wait_for(run(), PATIENCE))
     np.testing.assert_array_equal(images, expected(grey_directory))
     assert shards == len(range(0, N, 16))
+
+
+def test_counters_keep_what_replicas_have_done_that_are_gone(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(over_ray, "MAX_GONE", 1)
+
+    async def run() -> list[tuple[int, int]]:
+        async with local_pool(grey_directory, grey_directory) as (handle, pool):
+            with pool.run(generate(pool)) as job:
+                await job.wait()
+            first, second = [replace(await each.status("", 0), restarts=3) for each in handle.replicas]
+            new = replace(first, replica="new", stats=Stats(), restarts=0)
+            pool.update([first, second], 0)
+            seen = [(pool.stats.painted_bytes, pool.restarts)]
+            for answering in ([second], [first, second], [], [new, second], [new], []):
+                pool.update(answering, 0)
+                seen.append((pool.stats.painted_bytes, pool.restarts))
+            return seen
+
+    (painted, restarts), *later = asyncio.run(run())
+    assert painted
+    assert restarts == 6
+    assert set(later) == {(painted, restarts)}
