@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model.datasets.files import DataError, read
+from scanline.model.datasets.files import MAX_UNPACKED, DataError, read
+from scanline.model.named_files import read_file
 
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 TAR = "cifar-10-python.tar.gz"
@@ -73,7 +74,7 @@ def unpacked(directory: Path) -> Path | None:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
@@ -99,6 +100,8 @@ def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
         with tarfile.open(path, "r:*") as tar:
             for member in tar:
                 if member.name in members and (file := tar.extractfile(member)):
+                    if member.size > MAX_UNPACKED:
+                        raise DataError(f"{path}: {member.name} has more than {MAX_UNPACKED:,} bytes")
                     batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
     except (tarfile.TarError, EOFError, OSError, zlib.error):
         raise DataError(f"{path} is truncated or not a tar file") from None

@@ -18,7 +18,6 @@ from scanline.model.formats.model_dir import (
     EVALUATION,
     GENERATION,
     INDEX,
-    MAX_MESSAGE,
     MAX_SMALL_BYTES,
     WEIGHTS,
     ModelDirectoryError,
@@ -26,6 +25,7 @@ from scanline.model.formats.model_dir import (
     read_info,
     weight_files,
 )
+from scanline.model.named_files import MAX_MESSAGE
 from tests.support import shapes
 
 NAMES = (CONFIG, EVALUATION, GENERATION, INDEX)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Awaitable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.models import registry
 from tests.support.engine.jobs import PaintJob, ScoreJob
 from tests.support.waiting import PATIENCE
 
@@ -123,3 +125,19 @@ class FaultyOptions(EngineOptions):
 
         generator.place_many, generator.start, generator.run_prefill = faulty_place, faulty_start, faulty_prefill  # type: ignore[method-assign]
         return generator
+
+
+@dataclass(frozen=True)
+class GatedOptions(EngineOptions):
+    """An engine that loads its model once something has written to a pipe."""
+
+    gate: Path = Path("none")
+
+    def generator(self) -> Generator:
+        self.gate.read_bytes()
+        return super().generator()
+
+
+def behind_gate(gate: Path) -> None:
+    """Let the engines of this process, a server's, load behind a gate."""
+    registry.EngineOptions = partial(GatedOptions, gate=gate)  # type: ignore[assignment,misc]

@@ -1,34 +1,40 @@
 """A server whose engine is still loading is alive and not ready, and accepts no work.
 
-Its weights come from a pipe, so that loading lasts until a test writes them.
+Loading lasts until a test opens a gate, a pipe.
 """
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.support.engine.engines import behind_gate
 from tests.support.pictures import text
+from tests.support.server.forked_server import AVAILABLE
 from tests.support.server.running_server import Server
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="no fork server whose forks can be prepared")
+
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
-    """A model whose weight file is a pipe."""
+    """A model without weights, and the gate before they are read."""
     directory = tmp_path_factory.mktemp("models") / "slow"
     directory.mkdir()
     (directory / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
-    os.mkfifo(directory / "model.safetensors")
+    (directory / "model.safetensors").touch()
+    os.mkfifo(directory / "gate")
     return directory
 
 
 @pytest.fixture(scope="module")
 def loading(directory: Path) -> Iterator[Server]:
-    server = Server(directory)
+    server = Server(directory, prepare=partial(behind_gate, directory / "gate"))
     server.wait_until_listening()
     yield server
     server.process.kill()
@@ -80,7 +86,7 @@ def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(loading: Server, directory: Path) -> None:
-    (directory / "model.safetensors").open("wb").close()  # a pipe with nothing in it
+    (directory / "gate").open("wb").close()
     assert loading.wait_until_exited() == 2
     assert loading.log[-1].startswith(f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file")
     assert not [line for line in loading.log if "Traceback" in line]
