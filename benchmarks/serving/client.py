@@ -91,10 +91,8 @@ class HttpClient:
     as the server does.
     """
 
-    def __init__(self, url: str, source: str | None = None) -> None:
-        """source: the address that the connections come from."""
+    def __init__(self, url: str) -> None:
         place = urlsplit(url)
-        self.source = None if source is None else (source, 0)
         self.host, self.port = place.hostname, place.port
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
@@ -135,7 +133,7 @@ class HttpClient:
             reader, writer = self.idle.pop()
             if not reader.at_eof() and not writer.is_closing():
                 return reader, writer
-        return await asyncio.open_connection(self.host, self.port, local_addr=self.source)
+        return await asyncio.open_connection(self.host, self.port)
 
     def close(self) -> None:
         while self.idle:
@@ -155,12 +153,6 @@ async def _pieces(reader: asyncio.StreamReader, head: bytes) -> AsyncIterator[by
 async def post_npy(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
     images = np.load(io.BytesIO(await client.ask(path, fields, NPY)))
     return Answer(images.reshape(len(images), -1))
-
-
-async def post_png(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
-    """Ask for one image as a picture file."""
-    picture = Image.open(io.BytesIO(await client.ask(path, fields, PNG)))
-    return Answer(np.asarray(picture).reshape(1, -1))
 
 
 async def post_json(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:

@@ -10,17 +10,13 @@ their first pixel themselves. "API ms" and "engine ms" are the processor time of
 
 standard    many images in one request, many clients, many websockets, Poisson arrivals
 one-image   one image on a kept connection beside one image offline, in turns
-flood       one honest client of images, or of picture files, alone and beside each of the floods of another client
+flood       one image on a kept connection alone and beside each of three floods of tests/support/server/floods.py
 websockets  --clients websockets at once; a tenth are slow readers: they ask for 16 images, have a small socket buffer,
             and read nothing (nor answer pings) for --pause seconds after their job has started
 """
 
 import argparse
 import asyncio
-import base64
-import io
-import json
-import multiprocessing
 import os
 import socket
 import sys
@@ -29,21 +25,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
-from multiprocessing.synchronize import Event
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import torch
-from PIL import Image
 from rich.console import Console
 from websockets.asyncio.client import ClientConnection
 
 from benchmarks.serving.client import (
-    EDITS,
     GENERATIONS,
-    JSON,
-    KEPT_ROWS,
     LOST,
     Answer,
     Expected,
@@ -52,12 +43,10 @@ from benchmarks.serving.client import (
     over_websocket,
     post_json,
     post_npy,
-    post_png,
 )
 from benchmarks.serving.outcome import Outcome, summary, table
 from benchmarks.serving.server import Server, raise_descriptor_limit, serve
 from scanline.model import zoo
-from scanline.model.images.pictures import MAX_SCANS
 from scanline.model.machine import print_json
 from scanline.model.precision import DEFAULT, PRECISIONS
 from scanline.model.sampling.messages import GenerateRequest
@@ -67,8 +56,7 @@ SEEDS = 8
 SLOW_IMAGES = 16  # of a slow reader's job
 HANDSHAKES = 64  # at once
 SAMPLE_SECONDS = 0.5  # between two samples of the server's size
-FLOOD_CONNECTIONS, FLOOD_ADDRESS = 6, "127.0.0.66"
-POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {"json": post_json, "npy": post_npy, "png": post_png}
+POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {"json": post_json, "npy": post_npy}
 MIXED = ("json", "npy", "websocket")
 OfflineRates = Callable[[], tuple[float, float]]  # images a second, processor seconds of an image
 
@@ -86,7 +74,7 @@ class Case:
     seconds: float = 0.0
     slow: float = 0.0  # share of the clients that are slow readers
     pause: float = 0.0  # seconds that they do not read
-    flood: str = ""  # of FLOODS, beside which it runs
+    flood: str = ""  # beside which it runs
 
 
 @dataclass(frozen=True)
@@ -97,59 +85,6 @@ class Suite:
     rounds: int = 1
     slots: int | None = None  # of the server; as it chooses by default
     offline: int = 0  # images that the offline generator paints between two cases
-
-
-def scans() -> str:
-    """Return a JPEG of 2048x2048 with as many scans as are read, in base64."""
-    out = io.BytesIO()
-    Image.new("L", (2048, 2048)).save(out, "JPEG", progressive=True)
-    whole = out.getvalue()
-    scan = whole[whole.rindex(b"\xff\xda") : -2]
-    return base64.b64encode(whole[:-2] + scan * (MAX_SCANS - whole.count(b"\xff\xda")) + whole[-2:]).decode()
-
-
-RESIZED = {"size": "2048x2048", "size_policy": "resize"}
-FLOODS: dict[str, Callable[[], tuple[str, dict[str, Any], str]]] = {  # a path, fields and what is accepted
-    "prompts": lambda: (GENERATIONS, {"prompt": 500 * ("a" + 15 * "\u0301" + 15 * "\u0323")}, JSON),
-    "scans": lambda: (EDITS, {"image": scans(), "keep_rows": KEPT_ROWS, **RESIZED}, JSON),
-    "sheets": lambda: (GENERATIONS, {"n": 2, **RESIZED}, "image/webp"),
-}
-
-
-@asynccontextmanager
-async def flooded(url: str, name: str) -> AsyncIterator[None]:
-    """Run a flood from another address, in a process of low priority; none where `name` is empty."""
-    if not name:
-        yield
-        return
-    context = multiprocessing.get_context("spawn")
-    begun = context.Event()
-    process = context.Process(target=flood, args=(url, name, begun), daemon=True)
-    process.start()
-    await asyncio.to_thread(begun.wait)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.join()
-
-
-def flood(url: str, name: str, begun: Event) -> None:
-    """Ask the same again and again; `begun` is set before."""
-    os.nice(10)
-    path, fields, accept = FLOODS[name]()
-    body = json.dumps(fields).encode()
-    begun.set()
-
-    async def again(client: HttpClient) -> None:
-        while True:
-            with suppress(*LOST):
-                await client.post(path, body, accept)
-
-    async def together() -> None:
-        await asyncio.gather(*(again(HttpClient(url, FLOOD_ADDRESS)) for _ in range(FLOOD_CONNECTIONS)))
-
-    asyncio.run(together())
 
 
 SUITES = {
@@ -167,14 +102,28 @@ SUITES = {
     "one-image": Suite((Case("one image", n=1, kind="json", clients=1),), rounds=40, offline=1),
     "flood": Suite(
         tuple(
-            Case(f"{kind}, {flood or 'alone'}", n=1, kind=kind, clients=1, requests=100, flood=flood)
-            for kind in ("json", "png")
-            for flood in ("", *FLOODS)
+            Case(f"beside {flood}" if flood else "alone", n=1, kind="json", clients=1, requests=150, flood=flood)
+            for flood in ("", "prompts", "scans", "webp_sheets")
         ),
         rounds=3,
     ),
     "websockets": Suite((Case("websockets", n=1, kind="websocket", clients=2000, slow=0.1, pause=60),), slots=1024),
 }
+
+
+@asynccontextmanager
+async def flooded(url: str, name: str) -> AsyncIterator[None]:
+    """Run a flood of another client beside what is in the context; none where `name` is empty."""
+    command = [sys.executable, "-m", "tests.support.server.floods", name, str(urlsplit(url).port)]
+    process = await asyncio.create_subprocess_exec(*(command if name else ["true"]), stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    await process.stdout.readline()
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 class Load:

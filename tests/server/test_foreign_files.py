@@ -10,35 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scanline.model import hub
-from scanline.model.datasets import cifar10, folder, mnist, parquet
-from scanline.model.datasets.compress_input import open_compress_input
-from scanline.model.datasets.files import DataError, unpacked
-from scanline.model.datasets.source import mapped_array, open_data
-from scanline.model.formats import code_file
-from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.fast_transformers import ForeignCheckpointError, read_checkpoint
-from scanline.model.formats.model_dir import (
-    CONFIG,
-    EVALUATION,
-    GENERATION,
-    INDEX,
-    WEIGHTS,
-    ModelDirectoryError,
-    load_config,
-    read_info,
-    weight_files,
-)
-from scanline.model.images.given_images import read_images
-from scanline.model.named_files import MAX_MESSAGE, read_input
-from scanline.model.training.run.curve import Curve
-from scanline.model.training.run.record import load_run
-from scanline.model.training.run.state import ResumeError, saved_configs
+from scanline.model.datasets import cifar10, compress_input, files, folder, mnist, parquet, source
+from scanline.model.formats import checkpoint, code_file, fast_transformers, model_dir
+from scanline.model.images import given_images
+from scanline.model.named_files import MAX_MESSAGE, FileError, read_input
+from scanline.model.training.run import curve, record, state
 from scanline.server.api.api_keys import read_keys
 from scanline.server.engine.local.model_copy import ModelCopy, copy_weights
 from scanline.server.process.tls import TlsCertificate
@@ -48,56 +29,70 @@ from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
 
 MEMORY = 1 << 29  # bytes that a reader, and what it imports, may take
-FILE = (ValueError, OSError)  # of what Python's own `open` might refuse as well
-
-# of each reader: a file's name, how a file of that name beside a model's others is read, and what it is refused by
-READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[type[Exception], ...]]] = {
-    "configuration": (CONFIG, lambda path: load_config(path.parent), ModelDirectoryError),
-    "defaults": (GENERATION, lambda path: read_info(path.parent), ModelDirectoryError),
-    "evaluation": (EVALUATION, lambda path: read_info(path.parent), ModelDirectoryError),
-    "index": (INDEX, lambda path: weight_files(path.parent), ModelDirectoryError),
-    "weights": (WEIGHTS, lambda path: load_model(path.parent), ModelDirectoryError),
-    "server's configuration": (CONFIG, lambda path: load_config(ModelCopy(path.parent).directory), ValueError),
-    "server's weights": (WEIGHTS, lambda path: served(path.parent), ModelDirectoryError),
-    "card": (hub.CARD, lambda path: hub._card(path, ""), ModelDirectoryError),
-    "checkpoint": ("weights.pth", read_checkpoint, ForeignCheckpointError),
-    "codes": ("a.scan", lambda path: code_file.read(read_input(path)), FILE),
-    "IDX": ("a-ubyte", lambda path: mnist.images(path, unpacked(path)), DataError),
-    "gzipped IDX": ("a-ubyte.gz", lambda path: mnist.images(path, unpacked(path)), DataError),
-    "batch": ("data_batch_1", lambda path: cifar10._unpickled(path, "", cifar10._bytes(path), True), DataError),
-    "array": ("a.npy", mapped_array, DataError),
-    "csv": ("a.csv", open_data, DataError),
-    "parquet": ("a.parquet", lambda path: (parquet.rows_of(path), folder.load(path)), DataError),
-    "pictures": ("a.png", lambda path: folder.load(path.parent), DataError),
-    "picture": ("a.png", lambda path: read_images(path, GREY), FILE),
-    "pictures to compress": ("a.png", lambda path: open_compress_input([path], GREY, "test", False), FILE),
-    "keys": ("keys", read_keys, ValueError),
-    "certificate": ("cert.pem", lambda path: TlsCertificate(path, path.with_name("key.pem")), ValueError),
-    "certificate's key": ("key.pem", lambda path: TlsCertificate(path.with_name("cert.pem"), path), ValueError),
-    "training state": ("training.pt", lambda path: saved_configs(path.parent), ResumeError),
-    "run": ("run.json", lambda path: load_run(path.parent), ResumeError),
-    "curve": ("loss.csv", lambda path: Curve(path.parent, until=9), ResumeError),
-}
-MAY_BE_EMPTY = ("card", "keys", "curve")
-PLANTS: dict[str, Callable[[Path], object]] = {
-    "a pipe": os.mkfifo,
-    "a link to a pipe": lambda path: (os.mkfifo(path.with_name("pipe")), path.symlink_to("pipe")),
-    "a device": lambda path: path.symlink_to("/dev/zero"),
-    "a directory": Path.mkdir,
-    "nothing": Path.touch,
-    "2^40 bytes": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
-}
+NAMED = (ValueError, OSError)  # what a file that the user names is refused by, as by Python's own `open`
 
 
 def served(directory: Path) -> None:
     """Copy a model as a server does, and load the copy."""
     copy = ModelCopy(directory)
     copy_weights(directory, copy.directory)
-    load_model(copy.directory)
+    checkpoint.load_model(copy.directory)
 
 
-def memory() -> int:
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+# of each reader: a file's name, how that is read, beside a model's others, and what it is refused by
+READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[type[Exception], ...]]] = {
+    "configuration": ("config.json", lambda path: model_dir.load_config(path.parent), FileError),
+    "defaults": ("generation_config.json", lambda path: model_dir.read_info(path.parent), FileError),
+    "evaluation": ("evaluation.json", lambda path: model_dir.read_info(path.parent), FileError),
+    "index": (model_dir.INDEX, lambda path: model_dir.weight_files(path.parent), FileError),
+    "weights": (model_dir.WEIGHTS, lambda path: checkpoint.load_model(path.parent), FileError),
+    "server's configuration": ("config.json", lambda path: served(path.parent), ValueError),
+    "server's weights": (model_dir.WEIGHTS, lambda path: served(path.parent), FileError),
+    "card": ("README.md", lambda path: hub._card(path, ""), FileError),
+    "checkpoint": ("weights.pth", fast_transformers.read_checkpoint, FileError),
+    "codes": ("a.scan", lambda path: code_file.read(read_input(path)), NAMED),
+    "IDX": ("a-ubyte", lambda path: mnist.images(path, files.unpacked(path)), FileError),
+    "gzipped IDX": ("a-ubyte.gz", lambda path: mnist.images(path, files.unpacked(path)), FileError),
+    "batch": ("data_batch_1", lambda path: cifar10._unpickled(path, "", cifar10._bytes(path), True), FileError),
+    "array": ("a.npy", source.mapped_array, FileError),
+    "csv": ("a.csv", source.open_data, FileError),
+    "parquet": ("a.parquet", lambda path: (parquet.rows_of(path), folder.load(path)), FileError),
+    "pictures": ("a.png", lambda path: folder.load(path.parent), FileError),
+    "picture": ("a.png", lambda path: given_images.read_images(path, GREY), NAMED),
+    "compressed": ("a.png", lambda path: compress_input.open_compress_input([path], GREY, "test", False), NAMED),
+    "keys": ("keys", read_keys, ValueError),
+    "certificate": ("cert.pem", lambda path: TlsCertificate(path, path.with_name("key.pem")), ValueError),
+    "private key": ("key.pem", lambda path: TlsCertificate(path.with_name("cert.pem"), path), ValueError),
+    "training state": (state.FILE, lambda path: state.saved_configs(path.parent), FileError),
+    "run": (record.FILE, lambda path: record.load_run(path.parent), FileError),
+    "curve": ("loss.csv", lambda path: curve.Curve(path.parent, until=9), FileError),
+}
+MAY_BE_EMPTY = ("card", "keys", "curve")
+PLANTS: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a link to a pipe": lambda path: (os.mkfifo(path.with_name("pipe")), path.symlink_to("pipe")),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a directory": Path.mkdir,
+    "nothing": Path.touch,
+    "2^40 bytes": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+}
+VALID: dict[str, Callable[[Path], object]] = {  # writes a file that is read
+    "curve": lambda path: path.write_text(",".join(curve.Row.__annotations__) + 2 * "\n5,1,1,1,1,"),
+    "parquet": lambda path: write_parquet(path, range(4)),
+    "IDX": lambda path: path.write_bytes(struct.pack(">IIII", mnist.MAGIC, 2, 7, 5) + bytes(70)),
+    "keys": lambda path: path.write_text("# keys\nsomebody sk-abcdefgh\nother sk-ijklmnop\n"),
+    "certificate": Path.touch,  # `place` has one
+    "private key": Path.touch,
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, grey_directory: Path) -> Path:
+    """A model's directory, with a certificate."""
+    place = tmp_path / "place"
+    shutil.copytree(grey_directory, place)
+    write_certificate(place / "cert.pem", place / "key.pem", "stranger")
+    return place
 
 
 def refused(name: str, path: Path) -> bool:
@@ -113,81 +108,37 @@ def refused(name: str, path: Path) -> bool:
     return False
 
 
-@pytest.fixture
-def place(tmp_path: Path, grey_directory: Path) -> Path:
-    """A model's directory, with a certificate."""
-    place = tmp_path / "place"
-    shutil.copytree(grey_directory, place)
-    write_certificate(place / "cert.pem", place / "key.pem", "stranger")
-    return place
-
-
-@pytest.fixture
-def deadline() -> Any:
-    """Fail the test in place of waiting without end."""
-
-    def late(*_: object) -> None:
-        raise AssertionError("the reader waits")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(PATIENCE)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_is_no_file_or_too_large_or_empty_is_refused(place: Path, plant: str, deadline: None) -> None:
-    for name in READERS:
-        path = place / READERS[name][0]
-        before = path.with_name("before")
-        if path.exists():
-            path.rename(before)
-        PLANTS[plant](path)
-        held = memory()
-        assert refused(name, path) or (plant == "nothing" and name in MAY_BE_EMPTY), name
-        assert memory() - held < MEMORY, name
-        path.rmdir() if path.is_dir() else path.unlink()
-        path.with_name("pipe").unlink(missing_ok=True)
-        if before.exists():
-            before.rename(path)
-
-
-def valid(name: str, path: Path) -> bytes:
-    """A file that a reader reads."""
-    match name:
-        case "curve":
-            path.write_text(
-                "update,bits_per_dim,learning_rate,gradient_norm,seconds,test_bits_per_dim\n" + "5,1,1,1,1,\n" * 2
-            )
-        case "parquet":
-            write_parquet(path, range(4))
-        case "IDX":
-            path.write_bytes(struct.pack(">IIII", mnist.MAGIC, 2, 7, 5) + bytes(70))
-        case "keys":
-            path.write_text("# keys\nsomebody sk-abcdefgh\nother sk-ijklmnop\n")
-        case "codes":
-            codes = code_file.Codes((b"some", b"codes"), 2)
-            file = code_file.code_file(np.zeros((3, 6), np.uint8), codes, (2, 3, 1), 32 * "a", "exact")
-            path.write_bytes(file.to_bytes())
-    return path.read_bytes()
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_file_or_too_large_or_empty_is_refused(place: Path, name: str, plant: str) -> None:
+    path = place / READERS[name][0]
+    path.unlink(missing_ok=True)
+    PLANTS[plant](path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signal.alarm(PATIENCE)  # which ends this process: a reader that waits for a pipe waits without end
+    assert refused(name, path) or (plant == "nothing" and name in MAY_BE_EMPTY)
+    signal.alarm(0)
+    assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < MEMORY
 
 
 @pytest.mark.parametrize("examples", [20, pytest.param(2000, marks=pytest.mark.fuzz)])
-@pytest.mark.parametrize("name", ["curve", "parquet", "IDX", "keys", "certificate", "certificate's key", "codes"])
+@pytest.mark.parametrize("name", VALID)
 def test_any_bytes_are_read_or_refused(place: Path, name: str, examples: int) -> None:
     path = place / READERS[name][0]
-    whole = valid(name, path)
+    VALID[name](path)
+    whole = path.read_bytes()
     assert not refused(name, path)
-    edits = st.lists(st.tuples(st.integers(0, len(whole)), st.integers(0, 9), st.binary(max_size=9)), max_size=4)
 
     @settings(max_examples=examples)
-    @given(edits, st.integers(0, len(whole)) | st.just(len(whole)))
-    def check(edits: list[tuple[int, int, bytes]], cut: int) -> None:
-        data = whole
+    @given(
+        st.lists(st.tuples(st.integers(0, len(whole)), st.integers(0, 9), st.binary(max_size=9)), max_size=4),
+        st.integers(0, len(whole)) | st.just(len(whole)),
+    )
+    def check(edits: list[tuple[int, int, bytes]], end: int) -> None:
+        data = whole[:end]
         for at, length, new in edits:
             data = data[:at] + new + data[at + length :]
-        path.write_bytes(data[:cut])
+        path.write_bytes(data)
         refused(name, path)
 
     check()

@@ -18,6 +18,8 @@ from functools import partial
 
 from PIL import Image
 
+from scanline.model.images.pictures import MAX_SCANS
+
 SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")  # each of a series is to be a new client, with its burst
 HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
 EDITS, GENERATIONS, CLASSIFICATIONS, LIKELIHOODS = (
@@ -109,17 +111,20 @@ async def ask(
     while read:
         writer.write(request)
         answer = await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", answer.lower())
-        assert length
-        await reader.readexactly(int(length[1]))
+        if length := re.search(rb"content-length: (\d+)", answer.lower()):
+            await reader.readexactly(int(length[1]))
+            continue
+        while size := int(await reader.readline(), 16):
+            await reader.readexactly(size + 2)
+        await reader.readline()
     writer.write(request * 64)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await asyncio.sleep(3600)
 
 
-def _picture(**options: object) -> str:
+def _picture(size: tuple[int, int] = (28, 28), **options: object) -> str:
     file = io.BytesIO()
-    Image.new("L", (28, 28)).save(file, **{"format": "PNG", **options})  # type: ignore[arg-type]
+    Image.new("L", size).save(file, **{"format": "PNG", **options})  # type: ignore[arg-type]
     return base64.b64encode(file.getvalue()).decode()
 
 
@@ -138,6 +143,19 @@ def _swollen() -> dict[str, object]:
 
 def _edit(picture: str) -> dict[str, object]:
     return {"image": [picture] * 16, "keep_rows": 27}
+
+
+def _scans() -> dict[str, object]:
+    """A large JPEG of as many scans as are read, to be resized."""
+    whole = base64.b64decode(_picture(format="JPEG", progressive=True, size=(2048, 2048)))
+    scan = whole[whole.rindex(b"\xff\xda") : -2]
+    data = whole[:-2] + scan * (MAX_SCANS - whole.count(b"\xff\xda")) + whole[-2:]
+    return {"image": base64.b64encode(data).decode(), "keep_rows": 27, "size_policy": "resize"}
+
+
+def _sheet() -> dict[str, object]:
+    """The largest sheet that there may be of WebP."""
+    return {"n": 2, "size": "2048x2048", "size_policy": "resize"}
 
 
 async def unread_streams(port: int) -> None:
@@ -175,6 +193,9 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "particles": (partial(ask, EDITS, lambda: {"image": _picture(), "keep_rows": 14, "particles": 64}), 16),
     "classifications": (partial(ask, CLASSIFICATIONS, lambda: {"image": [_picture()] * 64}), 16),
     "likelihoods": (partial(ask, LIKELIHOODS, lambda: {"image": [_picture()] * 64, "per_pixel": True}), 16),
+    "prompts": (partial(ask, GENERATIONS, lambda: {"prompt": 500 * ("a" + 15 * "\u0301" + 15 * "\u0323")}), 6),
+    "scans": (partial(ask, EDITS, _scans), 6),
+    "webp_sheets": (partial(ask, GENERATIONS, _sheet, accept="image/webp"), 6),
     "unread_answers": (partial(ask, GENERATIONS, lambda: {"n": 64}, read=False), 24),
     "unread_streams": (unread_streams, 4),
     "handshakes": (handshakes, 64),
