@@ -26,10 +26,10 @@ from scanline.model.formats.model_dir import (
     load_config,
     model_name,
     read_evaluation,
-    read_small,
     reading,
     weight_files,
 )
+from scanline.model.named_files import read_file
 
 NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\S+))?", re.ASCII)
 SAFETENSORS = re.compile(r"[\w.-]+\.safetensors", re.ASCII)
@@ -138,7 +138,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
 def _card(path: Path, missing: str) -> str:
     """Return the card of a model, `missing` where there is none; ModelDirectoryError where it is no text."""
     with reading(path):
-        return read_small(path).decode() if path.exists() else missing
+        return read_file(path, MAX_SMALL_BYTES).decode() if path.exists() else missing
 
 
 def _open(name: str) -> tuple[Any, str, str | None]:

@@ -162,7 +162,7 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
     if not directory.is_dir():
         raise ModelDirectoryError(f"{directory} is not a model directory: no such directory")
     try:
-        data = json.loads(read_small(directory / name))
+        data = json.loads(read_file(directory / name, MAX_SMALL_BYTES))
     except FileNotFoundError:
         raise ModelDirectoryError(f"{directory} is not a model directory: {name} is missing") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -170,11 +170,6 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ModelDirectoryError(f"{directory / name} must hold a JSON object")
     return data
-
-
-def read_small(path: Path) -> bytes:
-    """Return the content of a file; OSError where it is none or has more than MAX_SMALL_BYTES."""
-    return read_file(path, MAX_SMALL_BYTES)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[typ
     "codes": ("a.scan", lambda path: code_file.read(read_input(path)), NAMED),
     "IDX": ("a-ubyte", lambda path: mnist.images(path, files.unpacked(path)), FileError),
     "gzipped IDX": ("a-ubyte.gz", lambda path: mnist.images(path, files.unpacked(path)), FileError),
-    "batch": ("data_batch_1", lambda path: cifar10._unpickled(path, "", cifar10._bytes(path), True), FileError),
+    "batch": ("data_batch_1", lambda path: cifar10._unpickled(path, "", files.unpacked(path), True), FileError),
     "array": ("a.npy", source.mapped_array, FileError),
     "csv": ("a.csv", source.open_data, FileError),
     "parquet": ("a.parquet", lambda path: (parquet.rows_of(path), folder.load(path)), FileError),

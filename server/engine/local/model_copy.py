@@ -21,10 +21,9 @@ from scanline.model.formats.model_dir import (
     MAX_SMALL_BYTES,
     ModelDirectoryError,
     load_config,
-    read_small,
     weight_files,
 )
-from scanline.model.named_files import MAX_INPUT, check_file
+from scanline.model.named_files import MAX_INPUT, check_file, read_file
 
 PREFIX = "scanline-model-"
 LOCK = "lock"  # of a copy; held as long as its server lives
@@ -71,7 +70,7 @@ def copy_weights(source: Path, target: Path) -> None:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return read_small(path)
+        return read_file(path, MAX_SMALL_BYTES)
     except OSError:
         return None
 

@@ -48,7 +48,6 @@ POLL_SECONDS = 2.0  # between two polls of all replicas
 POLL_SECONDS_PER_REPLICA = 0.02  # the least, where there are hundreds of replicas
 POLL_TIMEOUT = 10.0
 SILENCE_SECONDS = 30.0  # after which another replica paints a shard; a replica sends something every few seconds
-MAX_GONE = 1024  # replicas that do not answer, whose counts are kept one by one in case that they come back
 REPLACED = "The model was replaced by another one while it worked on this request; send it again."
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
 BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
@@ -106,8 +105,7 @@ class ReplicaPool(RemoteEngine):
         self._digest = ""
         self.counts: dict[str, Counts] = {}  # of the replicas that answer, by their names
         self.gone: dict[str, Counts] = {}  # of those that have answered
-        self.ended = Stats(), 0  # of those before them
-        self.past = Stats()  # of both together
+        self.past = Stats()  # of these together
         self.queue = FairQueue()  # jobs with images that were not dispatched
         self.sharded: dict[int, ShardedJob] = {}  # by job
 
@@ -144,11 +142,8 @@ class ReplicaPool(RemoteEngine):
         """Keep what replicas have done that do not answer: another one, in the place of one that ended, begins at 0."""
         counts = {status.replica: (status.stats.done, status.restarts) for status in statuses}
         gone = {name: each for name, each in (self.gone | self.counts).items() if name not in counts}
-        while len(gone) > MAX_GONE:
-            stats, restarts = gone.pop(next(iter(gone)))
-            self.ended = self.ended[0] + stats, self.ended[1] + restarts
         if gone.keys() != self.gone.keys():
-            self.past = reduce(add, (stats for stats, _ in gone.values()), self.ended[0])
+            self.past = reduce(add, (stats for stats, _ in gone.values()), Stats())
         self.counts, self.gone = counts, gone
 
     @property
@@ -159,7 +154,7 @@ class ReplicaPool(RemoteEngine):
     @property
     def restarts(self) -> int:
         """Engines started after the first ones of their replicas."""
-        return self.ended[1] + sum(restarts for _, restarts in (self.gone | self.counts).values())
+        return sum(restarts for _, restarts in (self.gone | self.counts).values())
 
     @property
     def is_ready(self) -> bool:

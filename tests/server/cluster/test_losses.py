@@ -168,11 +168,7 @@ def test_a_replica_that_waits_for_its_engine_gives_signs(grey_directory: Path, m
     assert shards == len(range(0, N, 16))
 
 
-def test_counters_keep_what_replicas_have_done_that_are_gone(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(over_ray, "MAX_GONE", 1)
-
+def test_counters_keep_what_replicas_have_done_that_are_gone(grey_directory: Path) -> None:
     async def run() -> list[tuple[int, int]]:
         async with local_pool(grey_directory, grey_directory) as (handle, pool):
             with pool.run(generate(pool)) as job:

@@ -93,8 +93,11 @@ class FaultyOptions(EngineOptions):
     """
 
     signal_file: Path = Path("none")
+    gate: Path | None = None  # a pipe that it reads before it loads the model
 
     def generator(self) -> Generator:
+        if self.gate is not None:
+            self.gate.read_bytes()
         generator = super().generator()
         place, start, run_prefill = generator.place_many, generator.start, generator.run_prefill
         calls = itertools.count(1)
@@ -127,17 +130,6 @@ class FaultyOptions(EngineOptions):
         return generator
 
 
-@dataclass(frozen=True)
-class GatedOptions(EngineOptions):
-    """An engine that loads its model once something has written to a pipe."""
-
-    gate: Path = Path("none")
-
-    def generator(self) -> Generator:
-        self.gate.read_bytes()
-        return super().generator()
-
-
 def behind_gate(gate: Path) -> None:
     """Let the engines of this process, a server's, load behind a gate."""
-    registry.EngineOptions = partial(GatedOptions, gate=gate)  # type: ignore[assignment,misc]
+    registry.EngineOptions = partial(FaultyOptions, gate=gate)  # type: ignore[assignment,misc]

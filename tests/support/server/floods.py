@@ -16,15 +16,20 @@ import zlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import numpy as np
 from PIL import Image
 
 from scanline.model.images.pictures import MAX_SCANS
+from tests.support.pictures import text
+from tests.support.server.hostile_pictures import of_scans
 
 SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")  # each of a series is to be a new client, with its burst
 HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
 EDITS, GENERATIONS, CLASSIFICATIONS, LIKELIHOODS = (
     f"/v1/images/{name}" for name in ("edits", "generations", "classifications", "likelihoods")
 )
+LARGE = np.zeros((2048, 2048), np.uint8)
+SHEET = {"n": 2, "size": "2048x2048", "size_policy": "resize"}
 HANDSHAKE = (
     b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + KEY + b"connection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -122,9 +127,9 @@ async def ask(
     await asyncio.sleep(3600)
 
 
-def _picture(size: tuple[int, int] = (28, 28), **options: object) -> str:
+def _picture(**options: object) -> str:
     file = io.BytesIO()
-    Image.new("L", size).save(file, **{"format": "PNG", **options})  # type: ignore[arg-type]
+    Image.new("L", (28, 28)).save(file, **{"format": "PNG", **options})  # type: ignore[arg-type]
     return base64.b64encode(file.getvalue()).decode()
 
 
@@ -143,19 +148,6 @@ def _swollen() -> dict[str, object]:
 
 def _edit(picture: str) -> dict[str, object]:
     return {"image": [picture] * 16, "keep_rows": 27}
-
-
-def _scans() -> dict[str, object]:
-    """A large JPEG of as many scans as are read, to be resized."""
-    whole = base64.b64decode(_picture(format="JPEG", progressive=True, size=(2048, 2048)))
-    scan = whole[whole.rindex(b"\xff\xda") : -2]
-    data = whole[:-2] + scan * (MAX_SCANS - whole.count(b"\xff\xda")) + whole[-2:]
-    return {"image": base64.b64encode(data).decode(), "keep_rows": 27, "size_policy": "resize"}
-
-
-def _sheet() -> dict[str, object]:
-    """The largest sheet that there may be of WebP."""
-    return {"n": 2, "size": "2048x2048", "size_policy": "resize"}
 
 
 async def unread_streams(port: int) -> None:
@@ -194,8 +186,8 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "classifications": (partial(ask, CLASSIFICATIONS, lambda: {"image": [_picture()] * 64}), 16),
     "likelihoods": (partial(ask, LIKELIHOODS, lambda: {"image": [_picture()] * 64, "per_pixel": True}), 16),
     "prompts": (partial(ask, GENERATIONS, lambda: {"prompt": 500 * ("a" + 15 * "\u0301" + 15 * "\u0323")}), 6),
-    "scans": (partial(ask, EDITS, _scans), 6),
-    "webp_sheets": (partial(ask, GENERATIONS, _sheet, accept="image/webp"), 6),
+    "scans": (partial(ask, EDITS, lambda: _edit(text(of_scans(MAX_SCANS, LARGE))) | {"size_policy": "resize"}), 6),
+    "webp_sheets": (partial(ask, GENERATIONS, lambda: SHEET, accept="image/webp"), 6),
     "unread_answers": (partial(ask, GENERATIONS, lambda: {"n": 64}, read=False), 24),
     "unread_streams": (unread_streams, 4),
     "handshakes": (handshakes, 64),
