@@ -47,7 +47,9 @@ def test_a_server_that_resizes_still_refuses_what_is_no_size(shapes_client: http
         assert_refused(shapes_client.post(GENERATIONS, json=fields), 400, "size", "invalid_value")
 
 
-def test_what_a_file_has_no_room_for_or_takes_too_long_is_refused_before_painting(client: httpx.Client) -> None:
+def test_what_a_file_has_no_room_for_or_takes_too_long_is_refused_before_painting(
+    client: httpx.Client, colour_client: httpx.Client
+) -> None:
     for n, size, kind in ((81, "2048x100", "webp"), (81, "100x2048", "webp"), (4, "2048x2048", "webp")):
         fields = {"n": n, "size": size, "size_policy": "resize"}
         refused = client.post(GENERATIONS, json=fields, headers={"accept": f"image/{kind}"})
@@ -55,6 +57,8 @@ def test_what_a_file_has_no_room_for_or_takes_too_long_is_refused_before_paintin
     film = {"n": 1200, "frames": 2, "scale": 16, "size": "300x1", "size_policy": "resize", "output_format": "webp"}
     assert_refused(client.post(GENERATIONS, json=film, headers={"accept": "image/webp"}), 400, "size", "invalid_value")
     one = {"size": "2048x2048", "size_policy": "resize"}
+    two = colour_client.post(GENERATIONS, json={"n": 2, **one}, headers={"accept": "image/png"})
+    assert_refused(two, 400, "size", "invalid_value")
     assert client.post(GENERATIONS, json=one, headers={"accept": "image/webp"}).status_code == 200
 
 
