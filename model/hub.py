@@ -26,8 +26,10 @@ from scanline.model.formats.model_dir import (
     load_config,
     model_name,
     read_evaluation,
+    reading,
     weight_files,
 )
+from scanline.model.named_files import read_file
 
 NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\S+))?", re.ASCII)
 SAFETENSORS = re.compile(r"[\w.-]+\.safetensors", re.ASCII)
@@ -112,8 +114,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
         disable_progress_bars()
 
     own, directory = model_name(directory.resolve()), directory.resolve()
-    path = directory / CARD
-    card = path.read_text() if path.exists() else f"# {own}\n\nA linear transformer that paints images.\n"
+    card = _card(directory / CARD, f"# {own}\n\nA linear transformer that paints images.\n")
     optional = [EVALUATION, GENERATION, INDEX, *dict.fromkeys(PICTURE.findall(card))]
     files = [CONFIG, *weight_files(directory), *(file for file in optional if (directory / file).is_file())]
     with TemporaryDirectory() as folder, _one_sentence(api, name, f"{name}:"):
@@ -132,6 +133,12 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
             delete_patterns=[WEIGHTS, INDEX, EVALUATION, GENERATION, SHARDS],  # else an earlier model's would be read
         )
     return str(commit.commit_url)
+
+
+def _card(path: Path, missing: str) -> str:
+    """Return the card of a model, `missing` where there is none; ModelDirectoryError where it is no text."""
+    with reading(path):
+        return read_file(path, MAX_SMALL_BYTES).decode() if path.exists() else missing
 
 
 def _open(name: str) -> tuple[Any, str, str | None]:

@@ -1,13 +1,24 @@
 """Files that a user names: `-` is a standard stream, devices and pipes are written to and never replaced, and a link
-keeps pointing to its file."""
+keeps pointing to its file. Only files are read: a pipe waits for somebody to write, and a device may have no end."""
 
+import errno
 import os
 import sys
+from math import inf
 from pathlib import Path
 
 from scanline.model.atomic import write_atomically
 
 STREAM = Path("-")
+MAX_INPUT = 1 << 32  # bytes of a file that is read whole
+MAX_MESSAGE = 1000  # characters
+
+
+class FileError(ValueError):
+    """A file that is wrong; the message is one sentence for the user, short and printable whatever the file holds."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(char if char.isprintable() else "?" for char in message[:MAX_MESSAGE]))
 
 
 def is_stream(path: Path) -> bool:
@@ -15,9 +26,24 @@ def is_stream(path: Path) -> bool:
     return path == STREAM or path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir())
 
 
+def check_file(path: Path, most: float = inf) -> None:
+    """Raise OSError where something is there that is neither a file nor a link to one, or has more bytes than `most`;
+    every reader of a stranger's file begins with this."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    if path.exists() and path.stat().st_size > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
+
+
+def read_file(path: Path, most: int = MAX_INPUT) -> bytes:
+    """Return the content of a file; OSError where it is none or has more bytes than `most`."""
+    check_file(path, most)
+    return path.read_bytes()
+
+
 def read_input(path: Path) -> bytes:
     """Return the bytes of a file, or of standard input."""
-    return sys.stdin.buffer.read() if path == STREAM else path.read_bytes()
+    return sys.stdin.buffer.read() if path == STREAM else read_file(path)
 
 
 def write_output(path: Path, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """Load on a server: latencies, rate relative to the offline generator's, costs, and whether every byte is right.
 
-    python -m benchmarks.serving.load [standard | one-image | websockets] [--model MODEL] [--rounds ROUNDS]
+    python -m benchmarks.serving.load [standard | one-image | flood | websockets] [--model MODEL] [--rounds ROUNDS]
 
 Every answer is compared with the offline generator's bytes of its seed. In every round each case runs between two runs
 of the offline generator while the server idles; `served/offline` is the median of their ratios over the rounds, so that
@@ -10,6 +10,7 @@ their first pixel themselves. "API ms" and "engine ms" are the processor time of
 
 standard    many images in one request, many clients, many websockets, Poisson arrivals
 one-image   one image on a kept connection beside one image offline, in turns
+flood       one image on a kept connection alone and beside each of three floods of tests/support/server/floods.py
 websockets  --clients websockets at once; a tenth are slow readers: they ask for 16 images, have a small socket buffer,
             and read nothing (nor answer pings) for --pause seconds after their job has started
 """
@@ -20,8 +21,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -73,6 +74,7 @@ class Case:
     seconds: float = 0.0
     slow: float = 0.0  # share of the clients that are slow readers
     pause: float = 0.0  # seconds that they do not read
+    flood: str = ""  # beside which it runs
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,30 @@ SUITES = {
         offline=512,  # two waves on two cores
     ),
     "one-image": Suite((Case("one image", n=1, kind="json", clients=1),), rounds=40, offline=1),
+    "flood": Suite(
+        tuple(
+            Case(f"beside {flood}" if flood else "alone", n=1, kind="json", clients=1, requests=150, flood=flood)
+            for flood in ("", "prompts", "scans", "webp_sheets")
+        ),
+        rounds=3,
+    ),
     "websockets": Suite((Case("websockets", n=1, kind="websocket", clients=2000, slow=0.1, pause=60),), slots=1024),
 }
+
+
+@asynccontextmanager
+async def flooded(url: str, name: str) -> AsyncIterator[None]:
+    """Run a flood of another client beside what is in the context; none where `name` is empty."""
+    command = [sys.executable, "-m", "tests.support.server.floods", name, str(urlsplit(url).port)]
+    process = await asyncio.create_subprocess_exec(*(command if name else ["true"]), stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    await process.stdout.readline()
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 class Load:
@@ -114,7 +138,7 @@ class Load:
         """Run a case once; `offline` is the rate that `case.share` is a share of."""
         outcome = Outcome(before=await asyncio.to_thread(self.server.metrics))
         before = self.server.processor()
-        async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes:
+        async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes, flooded(self.server.url, case.flood):
             await self._requests(case, outcome, offline)
         outcome.processor = self.server.processor()
         outcome.processor.subtract(before)
@@ -257,7 +281,8 @@ def main() -> None:
     most = max(SLOW_IMAGES, *(case.n for case in suite.cases))
     expected = Expected(options.model, SEEDS, most, options.precision)
     arguments = ["--threads", str(options.threads), "--precision", options.precision]
-    arguments += ["--max-overhead-per-second", "100000"]  # else metrics read twice a round delay what comes after
+    if options.suite != "flood":  # else metrics read twice a round delay what comes after
+        arguments += ["--max-overhead-per-second", "100000"]
     arguments += [] if suite.slots is None else ["--slots", str(suite.slots)]
     with (
         serve(options.model, *arguments, "--max-images-per-request", str(most)) as server,

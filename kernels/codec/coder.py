@@ -48,32 +48,45 @@ def longest_code(symbols: int) -> int:
     return 3 * symbols + 16  # a symbol has 24 bits at most, and what rounding costs
 
 
-def encode(intervals: Iterable[Sequence[int]]) -> bytes:
-    """Return the shortest code of symbols, each given by its (start, width): at most 1 byte longer than their bits.
+class Encoder:
+    """The code of symbols, each given by its (start, width), that are added little by little."""
 
-    Raises ValueError for a width below 1: no number lies in such an interval.
-    """
-    code, low, range_ = bytearray(), 0, WHOLE
-    for start, width in intervals:
-        if width < 1:
-            raise ValueError(f"a symbol has an interval of width {width}")
-        unit = range_ >> PRECISION
-        low, range_ = low + unit * start, unit * width
-        if low >= WHOLE:
-            _carry(code)
-            low -= WHOLE
-        while range_ < MIN_RANGE:
-            code.append(low >> 40)
-            low, range_ = low << 8 & (WHOLE - 1), range_ << 8
-    # of the numbers in the last interval, the one with most zeros at its end
-    for zeros in range(48, -1, -8):
-        number = -(-low >> zeros) << zeros
-        if number < low + range_:
-            break
-    if number >= WHOLE:
-        _carry(code)
-    code += (number & (WHOLE - 1)).to_bytes(6, "big")
-    return bytes(code.rstrip(b"\0"))
+    def __init__(self) -> None:
+        self.code, self.low, self.range = bytearray(), 0, WHOLE
+
+    def add(self, intervals: Iterable[Sequence[int]]) -> None:
+        """Encode symbols; ValueError for a width below 1: no number lies in such an interval."""
+        code, low, range_ = self.code, self.low, self.range
+        for start, width in intervals:
+            if width < 1:
+                raise ValueError(f"a symbol has an interval of width {width}")
+            unit = range_ >> PRECISION
+            low, range_ = low + unit * start, unit * width
+            if low >= WHOLE:
+                _carry(code)
+                low -= WHOLE
+            while range_ < MIN_RANGE:
+                code.append(low >> 40)
+                low, range_ = low << 8 & (WHOLE - 1), range_ << 8
+        self.low, self.range = low, range_
+
+    def finish(self) -> bytes:
+        """Return the shortest code of the symbols: at most 1 byte longer than their bits."""
+        # of the numbers in the last interval, the one with most zeros at its end
+        for zeros in range(48, -1, -8):
+            number = -(-self.low >> zeros) << zeros
+            if number < self.low + self.range:
+                break
+        if number >= WHOLE:
+            _carry(self.code)
+        return bytes(self.code + (number & (WHOLE - 1)).to_bytes(6, "big")).rstrip(b"\0")
+
+
+def encode(intervals: Iterable[Sequence[int]]) -> bytes:
+    """Return the code of symbols; see Encoder."""
+    encoder = Encoder()
+    encoder.add(intervals)
+    return encoder.finish()
 
 
 def _carry(code: bytearray) -> None:

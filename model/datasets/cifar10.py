@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model.datasets.files import DataError, read
+from scanline.model.datasets.files import MAX_UNPACKED, DataError, read
+from scanline.model.datasets.files import unpacked as content
 
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 TAR = "cifar-10-python.tar.gz"
@@ -57,7 +58,7 @@ def _batches(directory: Path, split: str, labelled: bool) -> list[Batch]:
         return _from_tar(directory / TAR, split, labelled)
     if (folder := unpacked(directory)) is None:
         return _from_binary(directory, split)
-    return [_unpickled(folder, name, _bytes(folder / name), labelled) for name in BATCHES[split]]
+    return [_unpickled(folder, name, content(folder / name), labelled) for name in BATCHES[split]]
 
 
 def is_in(directory: Path) -> bool:
@@ -69,13 +70,6 @@ def is_in(directory: Path) -> bool:
 def unpacked(directory: Path) -> Path | None:
     """Return the folder of the python version's batches, None where they are not there."""
     return next((directory / name for name in UNPACKED if (directory / name / "data_batch_1").is_file()), None)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _from_binary(directory: Path, split: str) -> list[Batch]:
@@ -99,6 +93,8 @@ def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
         with tarfile.open(path, "r:*") as tar:
             for member in tar:
                 if member.name in members and (file := tar.extractfile(member)):
+                    if member.size > MAX_UNPACKED:
+                        raise DataError(f"{path}: {member.name} has more than {MAX_UNPACKED:,} bytes")
                     batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
     except (tarfile.TarError, EOFError, OSError, zlib.error):
         raise DataError(f"{path} is truncated or not a tar file") from None

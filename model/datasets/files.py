@@ -5,6 +5,8 @@ import gzip
 import zlib
 from pathlib import Path
 
+from scanline.model.named_files import FileError, check_file, read_file
+
 # What the images of a part are for, by its name in lower case
 PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test"}
 PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
@@ -25,8 +27,8 @@ def no_picture(path: Path, begin: bytes) -> str:
     return ""
 
 
-class DataError(ValueError):
-    """A data file or directory is wrong; the message is one sentence for the user."""
+class DataError(FileError):
+    """A data file or directory is wrong."""
 
 
 def find(directory: Path, name: str) -> Path | None:
@@ -52,7 +54,8 @@ def unpacked(path: Path) -> bytes:
     """Return the bytes of a file, plain or gzipped; DataError where they are not whole, or too many."""
     try:
         if path.suffix != ".gz":
-            return path.read_bytes()
+            return read_file(path)
+        check_file(path)
         with gzip.open(path) as file:
             data = file.read(MAX_UNPACKED + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile):

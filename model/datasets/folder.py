@@ -97,7 +97,10 @@ def load(
             if not accepted:
                 first = picture
                 _check_size(folder / name, first)
-                images = np.empty((total, first.size), np.uint8)
+                try:
+                    images = np.empty((total, first.size), np.uint8)
+                except MemoryError:  # a Parquet file may say that it has many
+                    raise DataError(f"there is no memory for {total:,} pictures of {first.size:,} bytes") from None
             if picture.shape != first.shape:
                 sizes = [f"{each.shape[1]}x{each.shape[0]}" for each in (first, picture)]
                 raise DataError(

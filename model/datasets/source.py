@@ -16,6 +16,7 @@ from scanline.model.datasets.files import DataError, no_picture
 from scanline.model.datasets.folder import Refused
 from scanline.model.datasets.parquet import SUFFIX
 from scanline.model.datasets.split import Images, Subset, split_by_content
+from scanline.model.named_files import check_file
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ def open_data(
             )
         images, refused = mapped.reshape(len(mapped), -1), ()
         shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
-    elif path.exists():
+    elif path.is_file():
         with path.open("rb") as file:
-            what = no_picture(path, file.read(4)) if path.is_file() else ""
+            what = no_picture(path, file.read(4))
         raise DataError(f"{path} is {what or 'neither a folder nor a .npy or .parquet file'}")
     else:
-        raise DataError(f"{path} does not exist")
+        raise DataError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     # By content: of an image and its copies one stays, so that no test image is trained on, whatever files are called.
     split = split_by_content(images, str(path), is_test)
     sides = (Subset(images, split.train), Subset(images, split.test))
@@ -96,6 +97,7 @@ def open_data(
 def mapped_array(path: Path) -> np.ndarray:
     """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3] (RGB), mapped into memory, not read."""
     try:
+        check_file(path)
         images = np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -16,6 +16,7 @@ from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.classifier import RECIPE, Classifier, train_classifier, update_count
 from scanline.model.evaluation.comparison import LabelledData, Stage
+from scanline.model.named_files import read_file
 
 SEED = 0
 
@@ -59,8 +60,8 @@ def load_cached(path: Path, shape: tuple[int, int, int]) -> Classifier | None:
     """Return the classifier of a file; None where the file is missing or holds something else."""
     classifier = Classifier(*shape)
     try:
-        classifier.load_state_dict(load(path.read_bytes()))
-    except (FileNotFoundError, SafetensorError, RuntimeError):
+        classifier.load_state_dict(load(read_file(path)))
+    except (OSError, SafetensorError, RuntimeError):
         return None
     return classifier.eval().requires_grad_(False)
 

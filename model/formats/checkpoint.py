@@ -22,11 +22,11 @@ from scanline.model.formats.model_dir import (
     INDEX,
     WEIGHTS,
     ModelDirectoryError,
-    check_file,
     load_config,
     reading,
     weight_files,
 )
+from scanline.model.named_files import check_file, read_file
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import one_torch_thread
 
@@ -47,7 +47,7 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     shards = _shards(tensors)
     config = model.config.to_dict()
     text = json.dumps(config, indent=1) + "\n"
-    replaces_another = (directory / CONFIG).exists() and (directory / CONFIG).read_bytes() != text.encode()
+    replaces_another = (directory / CONFIG).exists() and read_file(directory / CONFIG) != text.encode()
 
     # Shards first: their names carry a checksum, so no shard that the old index names is overwritten.
     places = _write_shards(shards, directory) if replaces_another or len(shards) > 1 else {}

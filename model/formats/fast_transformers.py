@@ -13,8 +13,7 @@ from zipfile import ZipFile, is_zipfile
 import torch
 
 from scanline.model.config import ModelConfig
-from scanline.model.formats.model_dir import check_file
-from scanline.model.named_files import write_output
+from scanline.model.named_files import MAX_INPUT, FileError, check_file, write_output
 from scanline.model.network.embedding import waves
 from scanline.model.network.transformer import Transformer
 
@@ -44,8 +43,8 @@ PROJECTIONS = ("query", "key", "value")
 State = dict[str, torch.Tensor]
 
 
-class ForeignCheckpointError(ValueError):
-    """The file is not such a checkpoint; the message is one sentence that says what it holds."""
+class ForeignCheckpointError(FileError):
+    """The file is not such a checkpoint; the message says what it holds."""
 
 
 def read_checkpoint(path: Path) -> State:
@@ -62,7 +61,7 @@ def read_checkpoint(path: Path) -> State:
 
 def _checked_tensors(path: Path) -> State:
     """Return what is in the file, of which nothing is computed before the file's size bounds it."""
-    check_file(path)
+    check_file(path, MAX_INPUT)
     size = path.stat().st_size
     if is_zipfile(path):
         with ZipFile(path) as archive:

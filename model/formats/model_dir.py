@@ -3,7 +3,6 @@
 This module imports no torch, which would be most of the memory of a process that only lists models.
 """
 
-import errno
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.typicality import Typicality
+from scanline.model.named_files import FileError, read_file
 from scanline.model.precision import DEFAULT
 
 Part = TypeVar("Part")
@@ -28,17 +28,12 @@ INDEX = "model.safetensors.index.json"
 EVALUATION = "evaluation.json"
 GENERATION = "generation_config.json"
 MAX_SMALL_BYTES = 10_000_000  # of each of these but the weights
-MAX_MESSAGE = 1000  # characters
 FILE_NAME = re.compile(r"\w[\w.-]{0,254}", re.ASCII)
 MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
 
 
-class ModelDirectoryError(ValueError):
-    """A model directory that is wrong; the message is one sentence for the user, short and printable whatever the
-    files hold."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("".join(char if char.isprintable() else "?" for char in message[:MAX_MESSAGE]))
+class ModelDirectoryError(FileError):
+    """A model directory that is wrong."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +162,7 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
     if not directory.is_dir():
         raise ModelDirectoryError(f"{directory} is not a model directory: no such directory")
     try:
-        data = json.loads(read_small(directory / name))
+        data = json.loads(read_file(directory / name, MAX_SMALL_BYTES))
     except FileNotFoundError:
         raise ModelDirectoryError(f"{directory} is not a model directory: {name} is missing") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -175,23 +170,6 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ModelDirectoryError(f"{directory / name} must hold a JSON object")
     return data
-
-
-def read_small(path: Path) -> bytes:
-    """Return the content of a file; OSError where it is none or has more than MAX_SMALL_BYTES."""
-    check_file(path)
-    with path.open("rb") as file:
-        data = file.read(MAX_SMALL_BYTES + 1)
-    if len(data) > MAX_SMALL_BYTES:
-        raise OSError(errno.EFBIG, f"it has more than {MAX_SMALL_BYTES:,} bytes", str(path))
-    return data
-
-
-def check_file(path: Path) -> None:
-    """Raise OSError where something is there that is neither a file nor a link to one: a pipe would wait for somebody
-    to write, and a device may have no end."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is not a file", str(path))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ MIN_FRAME_MS = 20  # browsers show shorter frames for 100 ms
 LAST_MS = 2000  # that the finished picture stays
 MAX_SIDES = {"webp": 16_383, "gif": 65_535, "png": 2**31 - 1, "apng": 2**31 - 1}  # pixels, of which files have room
 MAX_BYTES = 2**25  # of all frames before compression: a second of work
+MAX_FRAME_PIXELS = 2**20  # enlarged
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Film:
         scale = self.scale_of(width, height)
         width, height = width * scale, height * scale
         check_sides(width, height, kind)
-        most = MAX_BYTES // (width * height * channels * count)
+        most = MAX_BYTES // (width * height * channels * count) if width * height <= MAX_FRAME_PIXELS else 0
         if self.frames > most:
             films = "a film" if count == 1 else f"each of {count} films"
             limit = f"has at most {most} frames" if most >= MIN_FRAMES else "is too large"

@@ -8,6 +8,7 @@ from PIL import Image
 
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.film import Film
+from scanline.model.images.pictures import MAX_THOROUGH_PIXELS, RUNS
 
 COLOURS = 255  # of a GIF's 256; the last marks what does not change
 
@@ -32,7 +33,7 @@ def encode(picture: np.ndarray, appearance: np.ndarray, film: Film, kind: str) -
         case "webp":  # a frame is what differs from the one before it; more effort saves little
             first.save(out, "WEBP", lossless=True, exact=True, method=2, quality=30, kmin=0, kmax=0, **options)
         case _:
-            first.save(out, "PNG", **options)
+            first.save(out, "PNG", compress_type=RUNS, **options)
     return out.getvalue()
 
 
@@ -56,6 +57,8 @@ def _indexed(picture: np.ndarray) -> tuple[np.ndarray, bytes, int]:
     if picture.ndim == 2:
         greys = bytes([*range(COLOURS - 1), 255])
         return np.minimum(picture, COLOURS - 1), bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)), UNPAINTED
-    few = Image.fromarray(picture).quantize(COLOURS - 1, dither=Image.Dither.NONE)
+    is_large = picture.size > 3 * MAX_THOROUGH_PIXELS
+    method = Image.Quantize.FASTOCTREE if is_large else Image.Quantize.MEDIANCUT
+    few = Image.fromarray(picture).quantize(COLOURS - 1, method, dither=Image.Dither.NONE)
     colours = bytes(few.getpalette() or ())[: 3 * (COLOURS - 1)]
     return np.asarray(few), colours + bytes([UNPAINTED] * 3), len(colours) // 3

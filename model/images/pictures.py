@@ -54,6 +54,8 @@ METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 # Of a picture that is resized to the model's size.
 MAX_RESIZED_PIXELS, MAX_RESIZED_SIDE, MAX_RESIZED_BYTES = 2**22, 2**12, 8_000_000
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
+MAX_THOROUGH_PIXELS = 2**18  # of a file that is written with the usual effort: more of noise take seconds so
+RUNS = 3  # of PNG: how zlib looks for repetitions, as among the pixels of an image that is enlarged
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
 
@@ -329,10 +331,11 @@ def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 def encode(picture: Image.Image, output_format: str) -> bytes:
     """Return a lossless file of the picture."""
     out = io.BytesIO()
+    is_large = picture.width * picture.height > MAX_THOROUGH_PIXELS
     if output_format == "webp":
-        picture.save(out, "WEBP", lossless=True, exact=True)
+        picture.save(out, "WEBP", lossless=True, exact=True, **({"method": 0, "quality": 0} if is_large else {}))
     else:
-        picture.save(out, "PNG")
+        picture.save(out, "PNG", **({"compress_type": RUNS} if is_large else {}))
     return out.getvalue()
 
 

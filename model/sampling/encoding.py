@@ -5,14 +5,15 @@ A labelled code has the label of each image before its bytes; an image whose cla
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
-from scanline.kernels.codec.coder import PRECISION, encode
+from scanline.kernels.codec import coder
+from scanline.kernels.codec.coder import PRECISION
 from scanline.model.formats.code_file import Codes, images_a_code, label_width
 
 MEASURED = 64  # images, whose bits say how many there are to a code
+PIECE = 8192  # bytes of an image that are encoded at once: five milliseconds, in which no other thread of Python runs
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,6 @@ class _Image:
     label: int
     under_label: np.ndarray
 
-    def labelled(self, labels: int) -> Iterator[tuple[int, int]]:
-        """Yield the intervals of a label, one of `labels`, and of the bytes under it: those of fewer bits."""
-        is_better = _bits(self.under_label) < _bits(self.intervals)
-        width = label_width(labels)
-        yield width * self.label if is_better else 0, width
-        yield from _pairs(self.under_label if is_better else self.intervals)
-
 
 class Encoder:
     """Takes images in order, and makes codes of them once enough are there."""
@@ -39,41 +33,57 @@ class Encoder:
         default as many as make it about 8 KB."""
         self.labels, self.length = labels, length
         self.waiting: list[_Image] = []
-        self.plain: list[bytes] = []
-        self.labelled: list[bytes] = []
+        self.begun = 0  # images in the codes that are not finished
+        self.encoders = [
+            coder.Encoder() for _ in range(1 if labels == 1 else 2)
+        ]  # of plain codes, and of labelled ones
+        self.codes: list[list[bytes]] = [[] for _ in self.encoders]
 
     def add(self, intervals: bytes, label: int = 0, under_label: bytes | None = None) -> None:
-        """Encode an image, given by its Scored.intervals without a class and, where it has a label, under that."""
+        """Take an image, given by its Scored.intervals without a class and, where it has a label, under that."""
         plain = np.frombuffer(intervals, np.uint32).reshape(-1, 2)
         other = plain if under_label is None else np.frombuffer(under_label, np.uint32).reshape(-1, 2)
         self.waiting.append(_Image(plain, label, other))
-        if self.length is None and len(self.waiting) == MEASURED:
-            self._choose_length()
-        while self.length is not None and len(self.waiting) >= self.length:
-            self._encode(self.length)
+
+    def work(self, is_last: bool = False) -> Iterator[None]:
+        """Encode the images that are there, and yield after each piece. is_last: no other image comes."""
+        if self.length is None and (is_last or len(self.waiting) >= MEASURED):
+            measured = self.waiting[:MEASURED]
+            self.length = images_a_code(sum(_bits(image.intervals) for image in measured) / len(measured))
+        while self.length is not None and self.waiting:
+            yield from self._encode(self.waiting.pop(0))
+            self.begun += 1
+            if self.begun == self.length:
+                self._end_codes()
 
     def finish(self) -> Codes:
         """Return the codes of all images."""
-        if self.length is None:
-            self._choose_length()
+        for _ in self.work(is_last=True):
+            pass
+        if self.begun:
+            self._end_codes()
         assert self.length is not None
-        while self.waiting:
-            self._encode(self.length)
-        is_labelled = bool(self.labelled) and sum(map(len, self.labelled)) < sum(map(len, self.plain))
-        return Codes(tuple(self.labelled if is_labelled else self.plain), self.length, is_labelled)
+        plain, labelled = self.codes[0], self.codes[-1]
+        is_labelled = self.labels > 1 and sum(map(len, labelled)) < sum(map(len, plain))
+        return Codes(tuple(labelled if is_labelled else plain), self.length, is_labelled)
 
-    def _choose_length(self) -> None:
-        self.length = images_a_code(sum(_bits(image.intervals) for image in self.waiting) / len(self.waiting))
-
-    def _encode(self, count: int) -> None:
-        part, self.waiting = self.waiting[:count], self.waiting[count:]
-        self.plain.append(encode(chain.from_iterable(_pairs(image.intervals) for image in part)))
+    def _encode(self, image: _Image) -> Iterator[None]:
+        """Add an image to the code, and under its label, where it has fewer bits so, to the labelled one."""
+        chosen = [image.intervals]
         if self.labels > 1:
-            self.labelled.append(encode(chain.from_iterable(image.labelled(self.labels) for image in part)))
+            is_better, width = _bits(image.under_label) < _bits(image.intervals), label_width(self.labels)
+            chosen.append(image.under_label if is_better else image.intervals)
+            self.encoders[1].add([(width * image.label if is_better else 0, width)])
+        for encoder, intervals in zip(self.encoders, chosen, strict=True):
+            for start in range(0, len(intervals), PIECE):
+                encoder.add(zip(*intervals[start : start + PIECE].T.tolist(), strict=True))
+                yield
 
-
-def _pairs(intervals: np.ndarray) -> Iterator[tuple[int, int]]:
-    return zip(*intervals.T.tolist(), strict=True)
+    def _end_codes(self) -> None:
+        for place, encoder in enumerate(self.encoders):
+            self.codes[place].append(encoder.finish())
+            self.encoders[place] = coder.Encoder()
+        self.begun = 0
 
 
 def _bits(intervals: np.ndarray) -> float:

@@ -74,10 +74,10 @@ class EncodeTask(ReadTask):
             self.intervals[event.index] = event.intervals
 
     def work(self) -> Iterator[None]:
-        """Encode the images whose readings are there: half a microsecond for each byte."""
+        """Encode the images whose readings are there, piece by piece: half a microsecond for each byte."""
         while self.has_work:
             readings = self._next_readings
-            self._encode([self.intervals.pop(reading) for reading in readings])
+            yield from self._encode([self.intervals.pop(reading) for reading in readings])
             self.encoded, self.read = self.encoded + 1, readings.stop
             yield
 
@@ -93,7 +93,7 @@ class EncodeTask(ReadTask):
 
     @property
     def work_bytes(self) -> int | None:
-        """See Task.work_bytes: a piece is an image, or a code of several."""
+        """See Task.work_bytes."""
         return self.config.bytes if len(self.labels) == 1 and not self.values.is_file else None
 
     @property
@@ -102,7 +102,7 @@ class EncodeTask(ReadTask):
         return len(self.intervals) * self.config.bytes * 8
 
     def result(self) -> Encoded:
-        """Return the codes of all images; of a file, the last ones are encoded now."""
+        """Return the codes of all images."""
         if not self.values.is_file:
             return Encoded(None, self.codes)
         return Encoded(self._file(self.images, self.encoder.finish()), [])
@@ -110,13 +110,13 @@ class EncodeTask(ReadTask):
     def _encoder(self, length: int | None) -> Encoder:
         return Encoder(1 + len(self.config.classes) if self.has_labels else 1, length)
 
-    def _encode(self, intervals: list[bytes]) -> None:
+    def _encode(self, intervals: list[bytes]) -> Iterator[None]:
         image, label = self.encoded, self.labels[self.encoded]
-        if self.values.is_file:
-            self.encoder.add(intervals[0], label, *intervals[1:])
-            return
-        encoder = self._encoder(1)
+        encoder = self.encoder if self.values.is_file else self._encoder(1)
         encoder.add(intervals[0], label, *intervals[1:])
+        yield from encoder.work(is_last=image + 1 == len(self.labels))
+        if self.values.is_file:
+            return
         codes = encoder.finish()
         widths = np.frombuffer(intervals[-1 if codes.labelled else 0], np.uint32)[1::2]
         bits = PRECISION * len(widths) - float(np.log2(widths).sum())

@@ -12,7 +12,7 @@ from scanline.model.images.cleaning import Clean
 from scanline.model.images.given_images import read_completion
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
-from scanline.model.named_files import STREAM, is_stream
+from scanline.model.named_files import STREAM, check_file, is_stream
 
 SUFFIXES = (".png", ".webp", ".jpg", ".jpeg", ".bmp")  # of the pictures in a folder
 
@@ -29,6 +29,7 @@ def picture_files(given: list[Path]) -> list[Path]:
             files += found
         else:
             if path != STREAM:
+                check_file(path)
                 path.open("rb").close()  # raises what is wrong
             files.append(path)
     return files

@@ -24,6 +24,7 @@ from scanline.model.atomic import write_atomically
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
 from scanline.model.images.saving import file_name
+from scanline.model.named_files import read_file
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest
 from scanline.model.tasks import paint
 from scanline.model.tasks.paint import PaintValues
@@ -106,8 +107,8 @@ def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
     path = out / RECIPE
     if path.exists():
         try:
-            earlier = Recipe(**json.loads(path.read_text()))
-        except (ValueError, TypeError):
+            earlier = Recipe(**json.loads(read_file(path)))
+        except (OSError, ValueError, TypeError, RecursionError):
             raise ValueError(f"{path} is not a recipe of an earlier run; choose another folder") from None
         if seed_is_random:
             recipe = replace(recipe, seed=earlier.seed)

@@ -1,9 +1,11 @@
 """A replica: one model's engine under Serve. It paints shards for ingresses and reports its status."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from ray.serve import metrics
 
@@ -41,6 +43,7 @@ class Replica:
         options = engine_options(settings, directory, _threads(settings))
         self.gauges = ReplicaGauges(model_name(directory))
         self.target_share = settings.target_share
+        self.name = secrets.token_hex(8)  # by which ingresses add up what replicas have done
         self.in_flight: dict[str, tuple[float, int]] = {}  # by ingress: the time of its last poll, and its images
         self.engine = EngineClient(options)
         self.config = load_config(self.engine.directory)
@@ -75,7 +78,7 @@ class Replica:
         self.in_flight = {name: poll for name, poll in self.in_flight.items() if poll[0] > now - INGRESS_TIMEOUT}
         self.in_flight[ingress] = now, images
         self.gauges.update(self.engine)
-        return EngineStatus.of(self.engine, self.config, self.defaults)
+        return replace(EngineStatus.of(self.engine, self.config, self.defaults), replica=self.name)
 
     def check_health(self) -> None:
         """Raise RuntimeError where the engine does not come back: Serve then replaces this replica."""

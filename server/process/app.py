@@ -98,7 +98,7 @@ def build(
         onnx.router(served),  # before models, whose path parameter would match /onnx as well
         models.router(served, reloader, has_keys=keys is not None),
         websocket.router(served, settings, lifecycle, counters),
-        health.router(served, lifecycle, needs_key=keys is not None),
+        health.router(served, lifecycle, keys is not None, None if main is None else main.silence),
         metrics.router(gathered_metrics),
     ]
     for router in routers:

@@ -11,8 +11,11 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, NoReturn
 
+from scanline.model.named_files import read_file
 from scanline.server.runtime.file_watch import FileWatch
 from scanline.server.settings import Settings
+
+MAX_FILE_BYTES = 1_000_000
 
 
 class TlsCertificate:
@@ -27,7 +30,7 @@ class TlsCertificate:
     def reload(self) -> None:
         """Use what the files hold now for new connections. ValueError, and no change, if they cannot be used."""
         try:
-            pair = self.cert.read_bytes(), self.key.read_bytes()
+            pair = read_file(self.cert, MAX_FILE_BYTES), read_file(self.key, MAX_FILE_BYTES)
             # First into another context: one that fails to load is left with one certificate and the key of another.
             _load(_context(), pair)
         except ssl.SSLError as error:

@@ -2,9 +2,12 @@
 
 import csv
 from dataclasses import asdict, dataclass, fields
+from io import StringIO
 from pathlib import Path
 
 from scanline.model.atomic import write_atomically
+from scanline.model.named_files import read_file
+from scanline.model.training.run.state import ResumeError
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,17 @@ class Curve:
 
 
 def _read(path: Path) -> list[Row]:
+    """Return the rows of loss.csv; ResumeError where it is none."""
     if not path.exists():
         return []
-    with path.open(newline="") as file:
+    try:
         return [
             Row(
                 update=int(row["update"]),
                 test_bits_per_dim=float(row["test_bits_per_dim"]) if row["test_bits_per_dim"] else None,
                 **{key: float(row[key]) for key in ("bits_per_dim", "learning_rate", "gradient_norm", "seconds")},
             )
-            for row in csv.DictReader(file)
+            for row in csv.DictReader(StringIO(read_file(path).decode(), newline=""))
         ]
+    except (OSError, ValueError, TypeError, LookupError, csv.Error):
+        raise ResumeError(f"{path} is not the curve of a run") from None

@@ -8,6 +8,7 @@ from typing import Any
 
 from scanline.model.atomic import write_atomically
 from scanline.model.datasets.source import ImageSet
+from scanline.model.named_files import read_file
 from scanline.model.training.run.state import ResumeError
 
 FILE = "run.json"
@@ -79,7 +80,7 @@ def load_run(directory: Path) -> Run | None:
     if not path.exists():
         return None
     try:
-        fields: dict[str, Any] = json.loads(path.read_text())
+        fields: dict[str, Any] = json.loads(read_file(path))
         size = fields["size"]
         return Run(**{**fields, "size": None if size is None else (int(size[0]), int(size[1]))})
     except (OSError, ValueError, TypeError, LookupError, RecursionError):

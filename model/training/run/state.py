@@ -1,7 +1,6 @@
 """The state of a run in training.pt: weights, average, optimiser, those of its other branches, position. Reading it
 runs no code of the file, and writing it is atomic."""
 
-import pickle
 from dataclasses import MISSING, asdict, fields
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig, stored_name
+from scanline.model.named_files import FileError, check_file
 from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
@@ -20,8 +20,8 @@ OF_BRANCH = ("model", "average", "optimiser")  # parts of a branch's state
 FREE = {"updates", "minutes", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images"}
 
 
-class ResumeError(ValueError):
-    """The state on disk cannot be resumed; the message is one sentence for the user."""
+class ResumeError(FileError):
+    """The state on disk cannot be resumed."""
 
 
 def save_state(directory: Path, state: dict[str, Any]) -> None:
@@ -69,12 +69,14 @@ def _read(directory: Path, device: torch.device) -> tuple[Path, dict[str, Any]]:
     path = directory / FILE
     if not path.exists():
         raise ResumeError(f"there is nothing to resume: {path} is missing")
-    if not is_zipfile(path):  # torch would try its older format, whose reader raises anything on noise
-        raise ResumeError(f"{path} is not a training state: it is truncated or another kind of file")
     try:
+        check_file(path)
+        if not is_zipfile(path):  # torch would try its older format
+            raise ValueError("it is truncated or another kind of file")
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, OSError) as error:
-        raise ResumeError(f"{path} is not a training state: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # torch may find anything in a stranger's file
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ResumeError(f"{path} is not a training state: {reason}") from None
     try:
         parts = {part: state[part] for part in (*OF_BRANCH, "update", "seconds")}
         parts["others"] = [{part: other[part] for part in OF_BRANCH} for other in state.get("others", [])]

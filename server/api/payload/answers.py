@@ -103,7 +103,7 @@ async def painted_chunks(
     size: int | None = max(images.size, len(images) * prod(output.size or ()))
     if media_type == JSON:
         steps = _json(answer, _image_data(images, known, facts, output))
-        size = size if output.film is None else None
+        size = None if output.takes_long else size
     elif output.film is not None:
         yield await offload.run_long(partial(_film, images, known, output.film, output, media_type))
         return

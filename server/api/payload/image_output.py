@@ -7,7 +7,7 @@ of the size asked for is the nearest one of the image, and the answer says so, a
 import re
 from base64 import b64encode
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")  # as in the official API, whose other
 SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 MAX_SIDE = 2048  # pixels: a larger picture takes longer than 0.1 s to encode
 MAX_PIXELS = 2**24  # of all images of a request: 10 of 1536x1024, the official API's most, have 0.94 of them
-MAX_SHEET_PIXELS = {"webp": 2**23, "png": 2**24}  # of one call of Pillow, which takes up to 1 s
+MAX_SHEET_PIXELS = {"webp": 2**23, "png": 2**24}  # of one call of Pillow, which takes up to 1 s; PNG's of one channel
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class ImageOutput:
         if self.size is not None:
             sizes = {"size": "{}x{}".format(*self.size), "resized_from": self.model_size}
         return {**sizes, **upload_fields(self.uploaded), "output_format": self.output_format}
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether the file of an image may take longer than a turn of the thread of short calls."""
+        return self.film is not None or prod(self.size or ()) > pictures.MAX_THOROUGH_PIXELS
 
     @property
     def headers(self) -> dict[str, str]:
@@ -74,11 +79,12 @@ class ImageOutput:
         return {"b64_json": text}
 
 
-def check_still(width: int, height: int, kind: str, n: int) -> None:
+def check_still(width: int, height: int, channels: int, kind: str, n: int) -> None:
     """Raise InvalidInput where a picture of a kind, a sheet of n images if n is not 1, would be too large."""
     films.check_sides(width, height, kind)
-    if n > 1 and width * height > MAX_SHEET_PIXELS[kind]:
-        reason = f"a {kind} sheet has at most {MAX_SHEET_PIXELS[kind]:,} pixels, not {width}x{height}"
+    most = MAX_SHEET_PIXELS[kind] // (channels if kind == "png" else 1)
+    if n > 1 and width * height > most:
+        reason = f"a {kind} sheet has at most {most:,} pixels, not {width}x{height}"
         raise InvalidInput(f"size: {reason}; ask for fewer or smaller images, or for JSON.", "size")
 
 

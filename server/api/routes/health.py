@@ -1,4 +1,7 @@
-"""GET /healthz: the process is alive. GET /readyz: the server can paint."""
+"""GET /healthz: the process is alive, and the main process too. GET /readyz: the server can paint."""
+
+import asyncio
+from collections.abc import Callable
 
 from fastapi import APIRouter, Request
 
@@ -7,20 +10,31 @@ from scanline.server.api.errors import RETRY_SOON, ApiError
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import Readiness
+from scanline.server.engine.local.engine_process import SILENT_SECONDS
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.runtime.lifecycle import Lifecycle
 
+STALL_SECONDS = 0.5  # in which a process that stood still itself reads what it has been sent meanwhile
 
-def router(models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool) -> APIRouter:
+
+def router(
+    models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool, main_silence: Callable[[], float] | None = None
+) -> APIRouter:
     """Return both probes; they read what the server knows already and send nothing to an engine.
 
-    Where a key is needed, they name the models only to clients that have one.
+    Where a key is needed, they name the models only to clients that have one. `main_silence`: seconds since the main
+    process has sent something, where that is another one.
     """
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz", responses=errors())
+    @routes.get("/healthz", responses=errors(503))
     async def healthz() -> dict[str, str]:
-        """Answer 200 while the process is alive."""
+        """Answer 200 while the process is alive, and the main process where that is another one; 503 otherwise."""
+        if main_silence is not None and main_silence() > SILENT_SECONDS:
+            await asyncio.sleep(STALL_SECONDS)
+        if main_silence is not None and (seconds := main_silence()) > SILENT_SECONDS:
+            message = f"The server's main process has sent nothing for {seconds:.0f} seconds."
+            raise ApiError(503, message, code="main_process_silent", headers=RETRY_SOON)
         return {"status": "ok"}
 
     @routes.get("/readyz", responses=errors(503), response_model_exclude_none=True)

@@ -121,9 +121,10 @@ class EventStream(Response):
 
     async def _event(self, name: str, row: int, picture: np.ndarray) -> dict[str, Any]:
         """Return the fields that partial_image and completed have in common. A WebP takes milliseconds to encode."""
+        encoding = offload.run_long if self.output.takes_long else offload.run
         return {
             "type": f"{self.kind}.{name}",
-            "b64_json": await offload.run(lambda: self.output.base64(picture)),
+            "b64_json": await encoding(lambda: self.output.base64(picture)),
             "created_at": int(time.time()),
             **self.output.fields,
             "background": "opaque",

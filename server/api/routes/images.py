@@ -97,7 +97,7 @@ def _respond(
         output = replace(output, film=film)
     elif media_type != NPY:
         kind = fields.output_format if media_type == JSON else KINDS[media_type]
-        check_still(width, height, kind, rows * columns)
+        check_still(width, height, config.channels, kind, rows * columns)
     pictures = UploadedPictures(model, fields, resize) if isinstance(fields, PictureFields) else None
     if fields.stream:
         if film and media_type == JSON:

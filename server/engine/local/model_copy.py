@@ -18,12 +18,12 @@ from scanline.model.formats.model_dir import (
     EVALUATION,
     GENERATION,
     INDEX,
+    MAX_SMALL_BYTES,
     ModelDirectoryError,
-    check_file,
     load_config,
-    read_small,
     weight_files,
 )
+from scanline.model.named_files import MAX_INPUT, check_file, read_file
 
 PREFIX = "scanline-model-"
 LOCK = "lock"  # of a copy; held as long as its server lives
@@ -44,7 +44,7 @@ class ModelCopy:
             self.directory.mkdir()
             for name in SMALL_FILES:
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    check_file(source / name)
+                    check_file(source / name, MAX_SMALL_BYTES)
                     shutil.copy2(source / name, self.directory / name)
         except OSError as error:
             raise ValueError(f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}") from None
@@ -56,9 +56,7 @@ def copy_weights(source: Path, target: Path) -> None:
     place = tempfile.gettempdir()  # `target` would be shown as the directory of the model itself
     for name in weight_files(target):
         try:
-            if (source / name).is_char_device() or (source / name).is_block_device():
-                raise ModelDirectoryError(f"{source / name} is a device")
-            # Not shutil.copy2, which refuses a pipe: what comes late is bounded by the time to load.
+            check_file(source / name, MAX_INPUT)
             with (source / name).open("rb") as read, (target / name).open("wb") as written:
                 shutil.copyfileobj(read, written, CHUNK_BYTES)
         except FileNotFoundError:
@@ -72,8 +70,8 @@ def copy_weights(source: Path, target: Path) -> None:
 
 def _content(path: Path) -> bytes | None:
     try:
-        return read_small(path)
-    except FileNotFoundError:
+        return read_file(path, MAX_SMALL_BYTES)
+    except OSError:
         return None
 
 

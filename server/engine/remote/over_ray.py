@@ -15,7 +15,8 @@ from collections import Counter, deque
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from time import monotonic
 from typing import Any, cast
 
@@ -50,6 +51,7 @@ SILENCE_SECONDS = 30.0  # after which another replica paints a shard; a replica 
 REPLACED = "The model was replaced by another one while it worked on this request; send it again."
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
 BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
+Counts = tuple[Stats, int]  # what a replica has done, and how often its engine was restarted
 
 
 class OtherModelError(Exception):
@@ -101,6 +103,9 @@ class ReplicaPool(RemoteEngine):
         self.closing = False
         self.outstanding = 0  # images of this ingress at replicas
         self._digest = ""
+        self.counts: dict[str, Counts] = {}  # of the replicas that answer, by their names
+        self.gone: dict[str, Counts] = {}  # of those that have answered
+        self.past = Stats()  # of these together
         self.queue = FairQueue()  # jobs with images that were not dispatched
         self.sharded: dict[int, ShardedJob] = {}  # by job
 
@@ -127,10 +132,29 @@ class ReplicaPool(RemoteEngine):
     def update(self, statuses: list[EngineStatus], others: int) -> None:
         """Take in newer statuses of all replicas that answer."""
         super().update(statuses, others)
+        self._count_replicas(statuses)
         slots: Counter[str] = Counter()
         for status in [status for status in statuses if status.is_ready] or self.known:
             slots[status.digest] += status.slots
         self._digest = slots.most_common(1)[0][0] if slots else ""
+
+    def _count_replicas(self, statuses: list[EngineStatus]) -> None:
+        """Keep what replicas have done that do not answer: another one, in the place of one that ended, begins at 0."""
+        counts = {status.replica: (status.stats.done, status.restarts) for status in statuses}
+        gone = {name: each for name, each in (self.gone | self.counts).items() if name not in counts}
+        if gone.keys() != self.gone.keys():
+            self.past = reduce(add, (stats for stats, _ in gone.values()), Stats())
+        self.counts, self.gone = counts, gone
+
+    @property
+    def stats(self) -> Stats:
+        """The sum over all replicas that there have been, and what waits in this process."""
+        return super().stats + self.past
+
+    @property
+    def restarts(self) -> int:
+        """Engines started after the first ones of their replicas."""
+        return sum(restarts for _, restarts in (self.gone | self.counts).values())
 
     @property
     def is_ready(self) -> bool:

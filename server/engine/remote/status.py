@@ -28,6 +28,7 @@ class EngineStatus:
     load_seconds: float
     stats: Stats
     others: int = 0  # images of the other processes that share it, in slots or waiting; over Ray it is not known
+    replica: str = ""  # of a cluster, that sent this
 
     @classmethod
     def of(cls, engine: EngineHandle, config: ModelConfig, defaults: Defaults, others: int = 0) -> "EngineStatus":

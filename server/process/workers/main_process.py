@@ -28,6 +28,10 @@ class MainProcess:
         self.replaced: list[PipedEngine] = []  # by reloads, and still needed
         self.models = model_registry(settings, [served_model(engine) for engine in engines])
 
+    def silence(self) -> float:
+        """Return the seconds since the main process has sent something; it reports the engines again and again."""
+        return self.pipe.pipe.silence
+
     async def collected_metrics(self) -> list[list[Metric]]:
         """Return the metrics of every API process that answers, this one included."""
         families: list[list[Metric]] = await self.pipe.call("metrics")

@@ -1,7 +1,6 @@
 """Checkpoints of the authors' published code: the same bits for every byte, a strict reading, an exact way back."""
 
 import math
-import os
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -211,7 +210,7 @@ def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) ->
         read_checkpoint(file)
 
 
-def test_what_is_compressed_or_no_file_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:
+def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:
     stored, packed = tmp_path / "stored.pth", tmp_path / "packed.pth"
     torch.save({"model_state": {"a": LARGE}}, stored)
     with ZipFile(stored) as plain, ZipFile(packed, "w", ZIP_DEFLATED) as archive:
@@ -219,10 +218,6 @@ def test_what_is_compressed_or_no_file_is_refused_and_shapes_take_no_memory(tmp_
             archive.writestr(part.filename, plain.read(part))
     with pytest.raises(ForeignCheckpointError, match="is compressed"):
         read_checkpoint(packed)
-    os.mkfifo(tmp_path / "pipe.pth")
-    for path in (tmp_path, tmp_path / "pipe.pth", Path("/dev/zero")):
-        with pytest.raises(ForeignCheckpointError, match="is not a torch checkpoint"):
-            read_checkpoint(path)
     wide = written() | {f"transformer.layers.{layer}.linear1.weight": torch.zeros(65_536, 1) for layer in range(64)}
     with pytest.raises(ForeignCheckpointError, match="has shape"):  # of 32 GB otherwise
         from_state(wide, heads=4)

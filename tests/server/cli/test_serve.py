@@ -6,12 +6,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from scanline.server.engine.local import engine_client
+from tests.support.engine.engines import behind_gate
 from tests.support.server.forked_server import AVAILABLE
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import LONG, arguments
@@ -74,14 +76,16 @@ def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_st
 
 @pytest.fixture
 def loading(tmp_path: Path, grey_directory: Path) -> Server:
-    """A server whose weights are a pipe that is never written."""
+    """A server whose engine waits before a gate that is never opened."""
     (tmp_path / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
-    os.mkfifo(tmp_path / "model.safetensors")
-    server = Server(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    os.mkfifo(gate := tmp_path / "gate")
+    server = Server(tmp_path, prepare=partial(behind_gate, gate))
     server.wait_until_listening()
     return server
 
 
+@pytest.mark.skipif(not AVAILABLE, reason="no fork server whose forks can be prepared")
 def test_a_killed_server_takes_along_an_engine_that_loads(loading: Server) -> None:
     loading.process.kill()
     assert_left(loading, -signal.SIGKILL)

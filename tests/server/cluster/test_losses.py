@@ -5,12 +5,13 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scanline.model.sampling.messages import Event, Request
+from scanline.model.sampling.messages import Event, Request, Stats
 from scanline.server.cluster import replica as replica_module
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import Route
@@ -122,3 +123,20 @@ async def test_a_waiting_replica_gives_signs(grey_directory: Path, monkeypatch: 
             await job.wait()
     np.testing.assert_array_equal(job.task.images, painted_alone(grey_directory, 40))
     assert len(handle.sent) == len(range(0, 40, 16))
+
+
+async def test_counters_keep_what_replicas_have_done_that_are_gone(grey_directory: Path) -> None:
+    async with local_pool(grey_directory, grey_directory) as (handle, pool):
+        with pool.run(paint_job(pool, 40)) as job:
+            await job.wait()
+        first, second = [replace(await each.status("", 0), restarts=3) for each in handle.replicas]
+        new = replace(first, replica="new", stats=Stats(), restarts=0)
+        pool.update([first, second], 0)
+        seen = [(pool.stats.painted_bytes, pool.restarts)]
+        for answering in ([second], [first, second], [], [new, second], [new], []):
+            pool.update(answering, 0)
+            seen.append((pool.stats.painted_bytes, pool.restarts))
+    (painted, restarts), *later = seen
+    assert painted
+    assert restarts == 6
+    assert set(later) == {(painted, restarts)}

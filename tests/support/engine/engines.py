@@ -7,6 +7,7 @@ import signal
 from collections.abc import Awaitable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
+from scanline.server.models import registry
 from tests.support.engine.jobs import PaintJob, ScoreJob
 from tests.support.waiting import PATIENCE
 
@@ -91,8 +93,11 @@ class FaultyOptions(EngineOptions):
     """
 
     signal_file: Path = Path("none")
+    gate: Path | None = None  # a pipe that it reads before it loads the model
 
     def generator(self) -> Generator:
+        if self.gate is not None:
+            self.gate.read_bytes()
         generator = super().generator()
         place, start, run_prefill = generator.place_many, generator.start, generator.run_prefill
         calls = itertools.count(1)
@@ -123,3 +128,8 @@ class FaultyOptions(EngineOptions):
 
         generator.place_many, generator.start, generator.run_prefill = faulty_place, faulty_start, faulty_prefill  # type: ignore[method-assign]
         return generator
+
+
+def behind_gate(gate: Path) -> None:
+    """Let the engines of this process, a server's, load behind a gate."""
+    registry.EngineOptions = partial(FaultyOptions, gate=gate)  # type: ignore[assignment,misc]

@@ -16,13 +16,20 @@ import zlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import numpy as np
 from PIL import Image
+
+from scanline.model.images.pictures import MAX_SCANS
+from tests.support.pictures import text
+from tests.support.server.hostile_pictures import of_scans
 
 SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")  # each of a series is to be a new client, with its burst
 HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
 EDITS, GENERATIONS, CLASSIFICATIONS, LIKELIHOODS = (
     f"/v1/images/{name}" for name in ("edits", "generations", "classifications", "likelihoods")
 )
+LARGE = np.zeros((2048, 2048), np.uint8)
+SHEET = {"n": 2, "size": "2048x2048", "size_policy": "resize"}
 HANDSHAKE = (
     b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + KEY + b"connection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -109,9 +116,12 @@ async def ask(
     while read:
         writer.write(request)
         answer = await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", answer.lower())
-        assert length
-        await reader.readexactly(int(length[1]))
+        if length := re.search(rb"content-length: (\d+)", answer.lower()):
+            await reader.readexactly(int(length[1]))
+            continue
+        while size := int(await reader.readline(), 16):
+            await reader.readexactly(size + 2)
+        await reader.readline()
     writer.write(request * 64)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await asyncio.sleep(3600)
@@ -175,6 +185,9 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "particles": (partial(ask, EDITS, lambda: {"image": _picture(), "keep_rows": 14, "particles": 64}), 16),
     "classifications": (partial(ask, CLASSIFICATIONS, lambda: {"image": [_picture()] * 64}), 16),
     "likelihoods": (partial(ask, LIKELIHOODS, lambda: {"image": [_picture()] * 64, "per_pixel": True}), 16),
+    "prompts": (partial(ask, GENERATIONS, lambda: {"prompt": 500 * ("a" + 15 * "\u0301" + 15 * "\u0323")}), 6),
+    "scans": (partial(ask, EDITS, lambda: _edit(text(of_scans(MAX_SCANS, LARGE))) | {"size_policy": "resize"}), 6),
+    "webp_sheets": (partial(ask, GENERATIONS, lambda: SHEET, accept="image/webp"), 6),
     "unread_answers": (partial(ask, GENERATIONS, lambda: {"n": 64}, read=False), 24),
     "unread_streams": (unread_streams, 4),
     "handshakes": (handshakes, 64),

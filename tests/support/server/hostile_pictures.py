@@ -5,6 +5,7 @@ import struct
 import zlib
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageCms
 
 from tests.support.pictures import encode, noise
@@ -56,9 +57,9 @@ def turned() -> bytes:
     return encode(GREY, "JPEG", exif=exif)
 
 
-def of_scans(count: int) -> bytes:
+def of_scans(count: int, picture: np.ndarray = GREY) -> bytes:
     """A progressive JPEG whose last scan, which refines what is there, is repeated until there are so many."""
-    whole = encode(GREY, "JPEG", progressive=True)
+    whole = encode(picture, "JPEG", progressive=True)
     scan = whole[whole.rindex(b"\xff\xda") : -2]
     return whole[:-2] + scan * (count - whole.count(b"\xff\xda")) + whole[-2:]
 

@@ -1,6 +1,6 @@
 """An engine that loads, fails, stands still or is stopped.
 
-While it loads, a server is alive and not ready; the weights come from a pipe, so that this lasts until a test writes.
+While it loads, a server is alive and not ready; that lasts until a test opens a gate, a pipe.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -20,9 +21,17 @@ from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_client, engine_process
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.settings import Settings
-from tests.support.engine.engines import CRASHING_SEED, ENDLESS, FaultyOptions, RecordingClient, with_deadline
+from tests.support.engine.engines import (
+    CRASHING_SEED,
+    ENDLESS,
+    FaultyOptions,
+    RecordingClient,
+    behind_gate,
+    with_deadline,
+)
 from tests.support.pictures import text
 from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.forked_server import AVAILABLE
 from tests.support.server.in_process_server import serve_in_process
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.metrics_reader import Metrics
@@ -112,17 +121,20 @@ async def test_closing_waits_for_no_engine_that_cannot_be_killed(grey_directory:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
-    """A model whose weight file is a pipe."""
+    """A model without weights, and the gate before they are read."""
     directory = tmp_path_factory.mktemp("models") / "slow"
     directory.mkdir()
     (directory / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
-    os.mkfifo(directory / "model.safetensors")
+    (directory / "model.safetensors").touch()
+    os.mkfifo(directory / "gate")
     return directory
 
 
 @pytest.fixture(scope="module")
 def loading(directory: Path) -> Iterator[Server]:
-    server = Server(directory)
+    if not AVAILABLE:
+        pytest.skip("no fork server whose forks can be prepared")
+    server = Server(directory, prepare=partial(behind_gate, directory / "gate"))
     server.wait_until_listening()
     yield server
     server.process.kill()
@@ -168,7 +180,7 @@ def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(loading: Server, directory: Path) -> None:
-    (directory / "model.safetensors").open("wb").close()  # a pipe with nothing in it
+    (directory / "gate").open("wb").close()
     assert loading.wait_until_exited() == 2
     assert loading.log[-1].startswith(f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file")
     assert not [line for line in loading.log if "Traceback" in line]

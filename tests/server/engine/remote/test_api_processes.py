@@ -131,15 +131,22 @@ def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int
     wait_for(lambda: open_files() <= before, "as many open files as before")
 
 
-def test_a_server_whose_main_process_hangs_is_not_ready(shared_server: Server, processes: list[int]) -> None:
+def test_a_server_whose_main_process_hangs_is_not_ready_and_not_alive(
+    shared_server: Server, processes: list[int]
+) -> None:
     with closing(client_of(shared_server, processes[0])) as client:
-        assert client.get("/readyz").status_code == 200
+        assert client.get("/readyz").status_code == client.get("/healthz").status_code == 200
         os.kill(shared_server.process.pid, signal.SIGSTOP)
         try:
             wait_for(lambda: client.get("/readyz").status_code == 503, "an answer that says so")
+            wait_for(lambda: client.get("/healthz").status_code == 503, "an answer that says so")
+            error = client.get("/healthz").json()["error"]
         finally:
             os.kill(shared_server.process.pid, signal.SIGCONT)
-        wait_for(lambda: client.get("/readyz").status_code == 200, "the main process")
+        assert (error["type"], error["code"]) == ("server_error", "main_process_silent")
+        assert ONE_SENTENCE.fullmatch(error["message"])
+        for probe in ("/healthz", "/readyz"):
+            wait_for(lambda probe=probe: client.get(probe).status_code == 200, "the main process")
 
 
 def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(grey_directory: Path, grey: Transformer) -> None:

@@ -1,0 +1,105 @@
+"""Every call made for a client that takes long, or is native: bounded, in a thread, and charged.
+
+docs/operate.md has the longest that the bounds admit. What is long on the event loop is in test_hostile_input.py.
+"""
+
+import re
+import threading
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from scanline.kernels.codec.coder import Encoder
+from scanline.model.formats.code_file import Codes, code_file
+from scanline.model.images import pictures
+from scanline.model.tasks.score import ScoreTask
+from scanline.server.api import plans
+from scanline.server.api.payload import answers, image_output, json_object, offload, uploads
+from scanline.server.api.routes import image_events, steps
+from scanline.server.engine.local.engine_client import EngineClient
+from tests.support.pictures import encode, noise, text
+from tests.support.waiting import PATIENCE
+
+ROOT = Path(__file__).parents[4]
+PICTURE = text(encode(noise(7, 5)))
+MANY = {"image": [PICTURE] * 999}
+CODES = code_file(np.zeros((999, 1), np.uint8), Codes((b"a",) * 999), (7, 5, 1), 32 * "0", "exact").to_bytes()
+
+
+def large(width: int, **fields: Any) -> dict[str, Any]:
+    return {"size": f"{width}x2048", "size_policy": "resize", **fields}
+
+
+def edit(width: int) -> dict[str, Any]:
+    return {"image": text(encode(np.zeros((2048, width), np.uint8))), "keep_rows": 3, "size_policy": "resize"}
+
+
+# Of each call: where it is, its name there, a route, fields that lead to it, and those that its bound refuses before;
+# {} where the bounds of bodies and images are enough.
+CALLS: dict[str, tuple[Any, str, str, dict[str, Any], dict[str, Any]]] = {
+    "parse JSON": (json_object, "from_json", "likelihoods", MANY, {"user": "A" * 1_000_000}),
+    "decode base64": (uploads, "from_base64", "likelihoods", MANY, {"image": "A" * 400_000}),
+    "decode a picture": (pictures, "upright", "edits", edit(2048), edit(2049)),
+    "read a file of codes": (
+        plans,
+        "read",
+        "decodings",
+        {"code": b64encode(CODES).decode()},
+        {"code": "A" * 4_000_000},
+    ),
+    "write a picture": (image_output.pictures, "encode_image", "generations", large(2048), large(2049)),
+    "write a sheet": (answers.pictures, "encode_sheet", "generations", large(2048, n=2), large(2048, n=3)),
+    "write a film": (answers, "encode_film", "generations", {"scale": 16, "frames": 99}, {"scale": 16, "n": 999}),
+    "encode a code": (Encoder, "add", "codes", MANY, {}),
+    "sum up scores": (ScoreTask, "result", "likelihoods", MANY, {}),
+    "write a state": (steps, "b64encode", "steps", {"image": PICTURE, "layer": 0, "head": 0}, {}),
+    "begin partial images": (image_events, "PartialImages", "generations", {"stream": True, "partial_images": 3}, {}),
+}
+ACCEPT = {"write a sheet": "image/webp", "write a film": "image/gif"}
+THREADS = {"scanline-payload_0", "scanline-long_0"}
+
+
+def charged() -> float:
+    """The seconds of the threads, of all clients."""
+    return sum(sum(thread.seconds.values()) for thread in (offload._worker, offload._long))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call(name: str, in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, route, fields, beyond = CALLS[name]
+    call, made_by = getattr(owner, attribute), list[str]()
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        made_by.append(threading.current_thread().name)
+        return call(*arguments, **options)
+
+    monkeypatch.setattr(owner, attribute, recorded)
+    headers, before = {"accept": ACCEPT.get(name, "*/*")}, charged()
+    with httpx.Client(base_url=f"{in_process_server[0]}/v1/images", timeout=PATIENCE, headers=headers) as client:
+        if beyond:
+            assert client.post(route, json=beyond).status_code == 400
+            assert made_by == []
+        status = client.post(route, json=fields).status_code
+    assert status == (400 if route == "decodings" else 200)  # the codes are of no model that is here
+    assert made_by
+    assert set(made_by) <= THREADS
+    assert charged() > before
+
+
+def test_the_list_is_whole_and_the_longest_calls_are_documented() -> None:
+    rows = (ROOT / "docs/operate.md").read_text().partition("## Longest calls")[2].partition("\n## ")[0]
+    assert {re.sub(r"`", "", name) for name in re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)} >= CALLS.keys()
+    api = ROOT / "server/api"
+    found = {
+        path: re.findall(r"offload\.(?:run|in_chunks|collect)|to_thread", path.read_text())
+        for path in api.rglob("*.py")
+    }
+    assert {str(path.relative_to(api)): len(calls) for path, calls in found.items() if calls} == {
+        **{"payload/answers.py": 5, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 1},
+        **{"routes/codes.py": 2, "routes/image_events.py": 3, "routes/likelihoods.py": 1, "routes/steps.py": 1},
+        **{"plans.py": 1, "run.py": 1, "routes/page.py": 1},  # the last compresses our own files, each once
+    }, "a call off the loop that is new: add it above, with its bound, and measure its longest"

@@ -1,0 +1,144 @@
+"""Every reader of files that a stranger may have written: whatever is there, and whatever it holds, it is read or
+refused in one printable sentence, without waiting and without more memory than the file has."""
+
+import os
+import resource
+import shutil
+import signal
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scanline.model import hub
+from scanline.model.datasets import cifar10, compress_input, files, folder, mnist, parquet, source
+from scanline.model.formats import checkpoint, code_file, fast_transformers, model_dir
+from scanline.model.images import given_images
+from scanline.model.named_files import MAX_MESSAGE, FileError, read_input
+from scanline.model.training.run import curve, record, state
+from scanline.server.api.api_keys import read_keys
+from scanline.server.engine.local.model_copy import ModelCopy, copy_weights
+from scanline.server.process.tls import TlsCertificate
+from tests.model.datasets.test_source import write_parquet
+from tests.support.server.infrastructure.certificates import write_certificate
+from tests.support.tiny import GREY
+from tests.support.waiting import PATIENCE
+
+MEMORY = 1 << 29  # bytes that a reader, and what it imports, may take
+NAMED = (ValueError, OSError)  # what a file that the user names is refused by, as by Python's own `open`
+
+
+def served(directory: Path) -> None:
+    """Copy a model as a server does, and load the copy."""
+    copy = ModelCopy(directory)
+    copy_weights(directory, copy.directory)
+    checkpoint.load_model(copy.directory)
+
+
+# of each reader: a file's name, how that is read, beside a model's others, and what it is refused by
+READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[type[Exception], ...]]] = {
+    "configuration": ("config.json", lambda path: model_dir.load_config(path.parent), FileError),
+    "defaults": ("generation_config.json", lambda path: model_dir.read_info(path.parent), FileError),
+    "evaluation": ("evaluation.json", lambda path: model_dir.read_info(path.parent), FileError),
+    "index": (model_dir.INDEX, lambda path: model_dir.weight_files(path.parent), FileError),
+    "weights": (model_dir.WEIGHTS, lambda path: checkpoint.load_model(path.parent), FileError),
+    "server's configuration": ("config.json", lambda path: served(path.parent), ValueError),
+    "server's weights": (model_dir.WEIGHTS, lambda path: served(path.parent), FileError),
+    "card": ("README.md", lambda path: hub._card(path, ""), FileError),
+    "checkpoint": ("weights.pth", fast_transformers.read_checkpoint, FileError),
+    "codes": ("a.scan", lambda path: code_file.read(read_input(path)), NAMED),
+    "IDX": ("a-ubyte", lambda path: mnist.images(path, files.unpacked(path)), FileError),
+    "gzipped IDX": ("a-ubyte.gz", lambda path: mnist.images(path, files.unpacked(path)), FileError),
+    "batch": ("data_batch_1", lambda path: cifar10._unpickled(path, "", files.unpacked(path), True), FileError),
+    "array": ("a.npy", source.mapped_array, FileError),
+    "csv": ("a.csv", source.open_data, FileError),
+    "parquet": ("a.parquet", lambda path: (parquet.rows_of(path), folder.load(path)), FileError),
+    "pictures": ("a.png", lambda path: folder.load(path.parent), FileError),
+    "picture": ("a.png", lambda path: given_images.read_images(path, GREY), NAMED),
+    "compressed": ("a.png", lambda path: compress_input.open_compress_input([path], GREY, "test", False), NAMED),
+    "keys": ("keys", read_keys, ValueError),
+    "certificate": ("cert.pem", lambda path: TlsCertificate(path, path.with_name("key.pem")), ValueError),
+    "private key": ("key.pem", lambda path: TlsCertificate(path.with_name("cert.pem"), path), ValueError),
+    "training state": (state.FILE, lambda path: state.saved_configs(path.parent), FileError),
+    "run": (record.FILE, lambda path: record.load_run(path.parent), FileError),
+    "curve": ("loss.csv", lambda path: curve.Curve(path.parent, until=9), FileError),
+}
+MAY_BE_EMPTY = ("card", "keys", "curve")
+PLANTS: dict[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
+    "a link to a pipe": lambda path: (os.mkfifo(path.with_name("pipe")), path.symlink_to("pipe")),
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a directory": Path.mkdir,
+    "nothing": Path.touch,
+    "2^40 bytes": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+}
+VALID: dict[str, Callable[[Path], object]] = {  # writes a file that is read
+    "curve": lambda path: path.write_text(",".join(curve.Row.__annotations__) + 2 * "\n5,1,1,1,1,"),
+    "parquet": lambda path: write_parquet(path, range(4)),
+    "IDX": lambda path: path.write_bytes(struct.pack(">IIII", mnist.MAGIC, 2, 7, 5) + bytes(70)),
+    "keys": lambda path: path.write_text("# keys\nsomebody sk-abcdefgh\nother sk-ijklmnop\n"),
+    "certificate": Path.touch,  # `place` has one
+    "private key": Path.touch,
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, grey_directory: Path) -> Path:
+    """A model's directory, with a certificate."""
+    place = tmp_path / "place"
+    shutil.copytree(grey_directory, place)
+    write_certificate(place / "cert.pem", place / "key.pem", "stranger")
+    return place
+
+
+def refused(name: str, path: Path) -> bool:
+    """Whether the file is refused, in a sentence of the reader's kind of error."""
+    _, read, kind = READERS[name]
+    try:
+        read(path)
+    except kind as error:
+        said = str(error)
+        assert said.isprintable()
+        assert 0 < len(said) <= MAX_MESSAGE + 2 * len(str(path))
+        return True
+    return False
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_file_or_too_large_or_empty_is_refused(place: Path, name: str, plant: str) -> None:
+    path = place / READERS[name][0]
+    path.unlink(missing_ok=True)
+    PLANTS[plant](path)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signal.alarm(PATIENCE)  # which ends this process: a reader that waits for a pipe waits without end
+    assert refused(name, path) or (plant == "nothing" and name in MAY_BE_EMPTY)
+    signal.alarm(0)
+    assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < MEMORY
+
+
+@pytest.mark.parametrize("examples", [20, pytest.param(2000, marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize("name", VALID)
+def test_any_bytes_are_read_or_refused(place: Path, name: str, examples: int) -> None:
+    path = place / READERS[name][0]
+    VALID[name](path)
+    whole = path.read_bytes()
+    assert not refused(name, path)
+
+    @settings(max_examples=examples)
+    @given(
+        st.lists(st.tuples(st.integers(0, len(whole)), st.integers(0, 9), st.binary(max_size=9)), max_size=4),
+        st.integers(0, len(whole)) | st.just(len(whole)),
+    )
+    def check(edits: list[tuple[int, int, bytes]], end: int) -> None:
+        data = whole[:end]
+        for at, length, new in edits:
+            data = data[:at] + new + data[at + length :]
+        path.write_bytes(data)
+        refused(name, path)
+
+    check()
