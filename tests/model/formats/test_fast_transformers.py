@@ -10,13 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from scanline.model.evaluation.likelihood import bits
+from scanline.model.formats import fast_transformers as authors
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.formats.fast_transformers import (
-    ForeignCheckpointError,
-    from_state,
-    read_checkpoint,
-    write_checkpoint,
-)
+from scanline.model.formats.fast_transformers import ForeignCheckpointError, from_state
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -129,8 +125,8 @@ def test_mnists_first_byte_is_zero_cifars_comes_from_the_data_and_the_scale_is_r
 
 def test_there_and_back_is_exact(tmp_path: Path) -> None:
     state = written()
-    write_checkpoint(from_state(state), tmp_path / "weights.pth")
-    again = read_checkpoint(tmp_path / "weights.pth")
+    authors.write_checkpoint(from_state(state), tmp_path / "weights.pth")
+    again = authors.read_checkpoint(tmp_path / "weights.pth")
     assert again.keys() == state.keys()
     for name, tensor in state.items():
         if name == "pos_embedding.pe":
@@ -151,7 +147,7 @@ def test_there_and_back_is_exact(tmp_path: Path) -> None:
 def test_a_model_that_their_code_cannot_express_is_refused(variant: str, sentence: str, tmp_path: Path) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     with pytest.raises(ValueError, match=sentence):
-        write_checkpoint(model, tmp_path / "weights.pth")
+        authors.write_checkpoint(model, tmp_path / "weights.pth")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -208,7 +204,7 @@ def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) ->
     else:
         torch.save(held, file)
     with pytest.raises(ForeignCheckpointError, match=sentence):
-        read_checkpoint(file)
+        authors.read_checkpoint(file)
 
 
 def test_what_is_compressed_or_no_file_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:
@@ -218,11 +214,11 @@ def test_what_is_compressed_or_no_file_is_refused_and_shapes_take_no_memory(tmp_
         for part in plain.infolist():
             archive.writestr(part.filename, plain.read(part))
     with pytest.raises(ForeignCheckpointError, match="is compressed"):
-        read_checkpoint(packed)
+        authors.read_checkpoint(packed)
     os.mkfifo(tmp_path / "pipe.pth")
     for path in (tmp_path, tmp_path / "pipe.pth", Path("/dev/zero")):
         with pytest.raises(ForeignCheckpointError, match="is not a torch checkpoint"):
-            read_checkpoint(path)
+            authors.read_checkpoint(path)
     wide = written() | {f"transformer.layers.{layer}.linear1.weight": torch.zeros(65_536, 1) for layer in range(64)}
     with pytest.raises(ForeignCheckpointError, match="has shape"):  # of 32 GB otherwise
         from_state(wide, heads=4)

@@ -12,20 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import (
-    CONFIG,
-    EVALUATION,
-    GENERATION,
-    INDEX,
-    MAX_MESSAGE,
-    MAX_SMALL_BYTES,
-    WEIGHTS,
-    ModelDirectoryError,
-    ModelInfo,
-    read_info,
-    weight_files,
-)
+from scanline.model.formats.model_dir import CONFIG, EVALUATION, GENERATION, INDEX, WEIGHTS, ModelDirectoryError
 from tests.support import shapes
 
 NAMES = (CONFIG, EVALUATION, GENERATION, INDEX)
@@ -61,7 +50,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 def assert_read_or_refused(directory: Path) -> None:
     __tracebackhide__ = True
     with printable_refusal():
-        info, files = read_info(directory), weight_files(directory)
+        info, files = model_dir.read_info(directory), model_dir.weight_files(directory)
         assert_can_be_sent(info, files)
 
 
@@ -75,10 +64,10 @@ def printable_refusal() -> Iterator[None]:
     else:
         said = ""
     assert said.isprintable()
-    assert len(said) <= MAX_MESSAGE
+    assert len(said) <= model_dir.MAX_MESSAGE
 
 
-def assert_can_be_sent(info: ModelInfo, files: list[str]) -> None:
+def assert_can_be_sent(info: model_dir.ModelInfo, files: list[str]) -> None:
     said = [info.config.to_dict(), info.defaults.to_dict(), info.bits_per_dim, files]
     said += [info.typicality.to_dict(), info.typicality.range] if info.typicality else []
     said += [info.cleaning.to_dict()] if info.cleaning else []
@@ -116,15 +105,15 @@ def test_what_nests_too_deep_is_too_large_or_is_no_file_is_refused(directory: Pa
                 (copy / name).write_text(text)
                 assert_read_or_refused(copy)
     with (copy / name).open("wb") as file:
-        file.truncate(MAX_SMALL_BYTES + 1)
-    refused = [f"has more than {MAX_SMALL_BYTES:,} bytes", *["it is not a file"] * 3]
+        file.truncate(model_dir.MAX_SMALL_BYTES + 1)
+    refused = [f"has more than {model_dir.MAX_SMALL_BYTES:,} bytes", *["it is not a file"] * 3]
     plants = (lambda: None, lambda: os.mkfifo(copy / name), lambda: (copy / name).symlink_to("/dev/zero"))
     for plant, reason in zip((*plants, lambda: (copy / name).mkdir()), refused, strict=True):
         if plant is not plants[0]:
             (copy / name).unlink()
         plant()
         with pytest.raises(ModelDirectoryError, match=reason):
-            (read_info if name != INDEX else weight_files)(copy)
+            (model_dir.read_info if name != INDEX else model_dir.weight_files)(copy)
 
 
 @given(st.data())

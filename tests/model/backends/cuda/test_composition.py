@@ -22,8 +22,6 @@ NEVER = 10**9  # programs from which on tiles are wide
 
 @dataclass(frozen=True)
 class Run:
-    """How images are painted."""
-
     slots: int
     options: CudaOptions
     wide_from: int  # programs of a product
@@ -42,8 +40,6 @@ CASES = and_slow([("strokes", CROWDS if ON_GPU else CROWDS[:1])], *((variant, CR
 
 @dataclass(frozen=True)
 class CudaPainter(Painter):
-    """A model on the CUDA backend with options of its own."""
-
     patch: pytest.MonkeyPatch
 
     def set(self, run: Run) -> None:
