@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -203,9 +202,7 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
     slots = random.permutation(count * particles).reshape(count, particles)
     groups = Groups(slots, random.integers(0, 5000, count))
 
-    def decided(
-        draw: Callable[..., torch.Tensor] | None, act: Callable[..., None], *copy: Callable[..., None]
-    ) -> Arrays:
+    def decided(draw: object, act: Callable[..., None], *copy: object) -> Arrays:
         made, rows = SlotPool.empty(CONFIG, slots.size), torch.from_numpy(slots)
         made.bits.copy_(torch.arange(slots.size))  # which slot's each becomes
         made.seed.copy_(torch.arange(slots.size) * 2**40 // slots.size)
