@@ -44,8 +44,7 @@ def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("isa", "fixture"),
-    and_slow([("neon", "program")], ("neon", "released_program"), ("portable", "plain_program")),
+    ("isa", "fixture"), and_slow([("neon", "program")], ("neon", "released_program"), ("portable", "plain_program"))
 )
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_those_of_this_processor(

@@ -77,8 +77,7 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("length", "sizes"),
-    [(784, {"heads": 1, "keys": 12, "mix": 10}), (3072, {"layers": 1, "heads": 2, "hidden": 20})],
+    ("length", "sizes"), [(784, {"heads": 1, "keys": 12, "mix": 10}), (3072, {"layers": 1, "heads": 2, "hidden": 20})]
 )
 def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_path: Path) -> None:
     state = written(length, **sizes)
