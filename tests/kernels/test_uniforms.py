@@ -47,8 +47,7 @@ def test_key_is_the_seed_and_counter_is_position_and_index() -> None:
 @pytest.mark.parametrize(("index", "position"), [(26, 50395), (173, 245447), (13, 95837), (158, 199429)])
 def test_extreme_words_stay_inside_the_unit_interval(index: int, position: int) -> None:
     u = draw(0, index, position)
-    assert (u > 0).all()
-    assert (u < 1).all()
+    assert ((u > 0) & (u < 1)).all()
 
 
 def test_each_is_uniform_and_the_two_of_a_pixel_fill_the_square_evenly() -> None:
@@ -81,10 +80,3 @@ def test_integers_of_python_draw_the_same_bits_as_tensors() -> None:
         numbers[torch.randperm(3000, generator=random)[:600]] = ends.repeat(600)[:600]
     drawn = [uniform_pair(*pixel) for pixel in zip(seeds.tolist(), indices.tolist(), positions.tolist(), strict=True)]
     assert torch.equal(uniforms(seeds, indices, positions).double(), torch.tensor(drawn, dtype=torch.float64))
-
-
-def test_shapes_broadcast() -> None:
-    seeds, indices, positions = torch.tensor([[4], [5]]), torch.tensor([6, 7, 8]), torch.tensor(9)
-    u = uniforms(seeds, indices, positions)
-    assert u.shape == (2, 3, 2)
-    assert torch.equal(u[1, 2], draw(5, 8, 9))

@@ -12,25 +12,9 @@ from torch import nn
 
 from scanline.kernels.causal_conv import causal_conv
 from scanline.model.bench import baselines, correctness, measure
-from scanline.model.bench.baselines import (
-    FastTransformers,
-    SoftmaxCache,
-    cache_bytes,
-    missing_library,
-    project,
-    too_large,
-)
+from scanline.model.bench.baselines import FastTransformers, SoftmaxCache, missing_library, too_large
 from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
-from scanline.model.bench.measure import (
-    Ceilings,
-    Scanline,
-    copy_rate,
-    durations,
-    known_bytes,
-    one_image,
-    product_shapes,
-    products_seconds,
-)
+from scanline.model.bench.measure import Ceilings, Scanline, known_bytes, one_image
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -45,7 +29,8 @@ def test_products_are_the_network_s_with_two_flop_for_each_weight(
     monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
     model = model_of(variant)
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
-    assert sorted(product_shapes(model.config)) == sorted((part.in_features, part.out_features) for part in linear)
+    expected = sorted((part.in_features, part.out_features) for part in linear)
+    assert sorted(measure.product_shapes(model.config)) == expected
     ceilings = measure.measure_ceilings(model.config, [3], "cpu", seconds=0.0)
     assert ceilings.flop_per_step == 2 * sum(part.weight.numel() for part in linear)
     assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
@@ -56,12 +41,12 @@ def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(monkeypatch
     clock, calls = itertools.count(step=10.0), []
     monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(measure, "COPY_BYTES", 2**16)
-    assert copy_rate(seconds=0.0) == 2 * 2**16 / 10.0  # read and written
-    assert products_seconds([(3, 5), (5, 2)], 4, seconds=0.0) == 10.0
-    times = durations(lambda: calls.append("call"), 0.0, minimum_calls=2, prepare=lambda: calls.append("prepare"))
-    assert times == [10.0, 10.0]
+    assert measure.copy_rate(seconds=0.0) == 2 * 2**16 / 10.0  # read and written
+    assert measure.products_seconds([(3, 5), (5, 2)], 4, seconds=0.0) == 10.0
+    timed, prepare = (lambda name=name: calls.append(name) for name in ("call", "prepare"))
+    assert measure.durations(timed, 0.0, minimum_calls=2, prepare=prepare) == [10.0, 10.0]
     assert calls == ["prepare", "call"] * 3
-    assert len(durations(lambda: None, 45.0)) == 5
+    assert len(measure.durations(lambda: None, 45.0)) == 5
 
 
 def test_the_fastest_number_of_rows_is_the_matrix_rate_and_ceilings_of_images_count_steps() -> None:
@@ -171,7 +156,7 @@ def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     x, base = model._read_in(images, positions, None, conv)
     future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
     for i, layer in enumerate(model.layers):
-        q, k, v = (part.transpose(1, 2) for part in project(layer, x))
+        q, k, v = (part.transpose(1, 2) for part in baselines.project(layer, x))
         weights = (q @ k.mT / config.key_width**0.5).masked_fill(future, -torch.inf).softmax(dim=-1)
         x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), conv, i)
     return model._read_out(x, base)
@@ -191,7 +176,7 @@ def test_cached_steps_are_full_softmax_attention(variant: str) -> None:
 def test_every_byte_of_an_image_is_painted_from_its_own_bytes(variant: str) -> None:
     model = model_of(variant)
     baseline = SoftmaxCache(model, 5)
-    assert baseline.keys.nbytes + baseline.values.nbytes == 5 * cache_bytes(model.config)
+    assert baseline.keys.nbytes + baseline.values.nbytes == 5 * baselines.cache_bytes(model.config)
     baseline.images.fill_(77)
     for step in range(model.config.steps):
         baseline.paint_step(step)
@@ -202,7 +187,7 @@ def test_every_byte_of_an_image_is_painted_from_its_own_bytes(variant: str) -> N
 def test_caches_larger_than_memory_are_refused_with_their_size() -> None:
     config = small_models.config()
     assert too_large(config, 1, "cpu") is None
-    sentence = f"the softmax cache of {10**12} images needs {10**3 * cache_bytes(config):.1f} GB"
+    sentence = f"the softmax cache of {10**12} images needs {10**3 * baselines.cache_bytes(config):.1f} GB"
     assert str(too_large(config, 10**12, "cpu")).startswith(sentence)
 
 

@@ -16,25 +16,14 @@ Has = Callable[[str | None], None]
 
 
 def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
-    assert torch.zeros(1, device=resolve_device("auto")).device.type in ("cpu", "cuda")
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    assert torch.zeros(1, device=resolve_device("auto")).device.type == resolve_device("auto") == expected
     assert resolve_device("cpu") == "cpu"
     assert resolve_backend("auto", "cpu") == resolve_backend("cpu", "cpu") == ("cpu", "cpu")
     assert resolve_backend("cpu", "eager") == ("cpu", "eager")
     assert resolve_backend("cpu") == ("cpu", None)
     with pytest.raises(ValueError, match="the device must be auto, cpu or cuda, not 'tpu'"):
         resolve_device("tpu")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_gpu_auto_is_the_cpu_and_cuda_an_error() -> None:
-    assert resolve_device("auto") == "cpu"
-    with pytest.raises(ValueError, match="there is no CUDA device on this machine"):
-        resolve_device("cuda")
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-def test_with_a_gpu_auto_and_cuda_are_the_gpu() -> None:
-    assert resolve_device("auto") == resolve_device("cuda") == "cuda"
 
 
 @pytest.mark.parametrize(
@@ -48,11 +37,12 @@ def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(backend: st
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_gpu_its_backends_are_an_error() -> None:
+def test_without_a_gpu_it_and_its_backends_are_an_error() -> None:
     assert resolve_backend("auto") == ("cpu", None)
-    for backend in ("cuda", "cuda-unchained", "cuda-narrow"):
+    for device, backend in (("cuda", "auto"), *(("auto", f"cuda{kind}") for kind in ("", "-unchained", "-narrow"))):
         with pytest.raises(ValueError, match="there is no CUDA device on this machine"):
-            resolve_backend("auto", backend)
+            resolve_backend(device, backend)
+    assert "\n" not in (devices._unusable_gpu() or "\n")
 
 
 @pytest.fixture
@@ -87,14 +77,6 @@ def test_a_gpu_that_does_not_work_is_an_error_where_it_is_asked_for(
             resolve_backend(device, backend)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_why_a_gpu_does_not_work_is_one_line() -> None:
-    assert "\n" not in (devices._unusable_gpu() or "\n")
-
-
-CONFIG = small_models.config()
-
-
 @pytest.mark.parametrize(
     ("name", "backend", "sentence"),
     [
@@ -107,7 +89,7 @@ CONFIG = small_models.config()
 )
 def test_a_precision_that_cannot_run_here_is_refused(name: str, backend: str | None, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        open_backend(small_models.model(CONFIG), 1, precision_name=name, backend=backend)
+        open_backend(small_models.model(small_models.config()), 1, precision_name=name, backend=backend)
 
 
 @pytest.mark.parametrize("name", PRECISIONS)

@@ -28,10 +28,7 @@ from tests.support.pictures import encode
 
 
 def classify(
-    generator: Generator,
-    images: np.ndarray,
-    tolerances: np.ndarray | None = None,
-    progress: Progress = nothing,
+    generator: Generator, images: np.ndarray, tolerances: np.ndarray | None = None, progress: Progress = nothing
 ) -> Classification:
     """Classify images [n, N] uint8, read as they are, to within tolerances [n]."""
     count = len(images)

@@ -172,7 +172,6 @@ def test_a_fork_paints_the_same_and_cannot_go_on_with_what_its_parent_paints(gre
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A git repository with one commit and a folder in it."""
     (tmp_path / "inside").mkdir()
     (tmp_path / "file").write_text("one")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.org"]

@@ -39,9 +39,8 @@ def test_weighted_keys_agree_with_the_reference(length: int) -> None:
 @pytest.mark.parametrize("given", ["nothing", "state", "state and weights"])
 @pytest.mark.parametrize("length", SIZES)
 def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, given: str) -> None:
-    inputs, more = sequence(length), () if given == "nothing" else state()
-    if given == "state and weights":
-        more = (*more, torch.randint(0, 14, (2, length)).float())
+    inputs, counts = sequence(length), torch.randint(0, 14, (2, length)).float()
+    more = {"nothing": (), "state": state(), "state and weights": (*state(), counts)}[given]
     weights = torch.randn_like(inputs[2])
     wide = [x.double() for x in inputs], [x.double() for x in more], weights.double()
     *_, expected = with_gradients(reference.causal_linear_attention, *wide)
@@ -49,11 +48,8 @@ def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, giv
     assert_close("phi_q, phi_k, v", expected, ours)
 
 
-@pytest.mark.parametrize("length", [3, 66])
-def test_gradients_agree_with_finite_differences_and_the_returned_state_carries_none(length: int) -> None:
-    inputs = [x.requires_grad_() for x in sequence(length, 3, 2, torch.float64, batch=1)]
-    given = state(3, 2, torch.float64, batch=1)
-    assert torch.autograd.gradcheck(lambda *x: causal_linear_attention(*x, *given)[0], inputs, fast_mode=True)
+def test_the_returned_state_carries_no_gradient() -> None:
+    inputs = [x.requires_grad_() for x in sequence(66)]
     assert not any(x.requires_grad for x in causal_linear_attention(*inputs)[1:])
 
 
@@ -123,12 +119,6 @@ def test_padding_changes_nothing_whatever_it_holds() -> None:
     assert padded.isfinite().all()
 
 
-def test_the_last_query_sees_what_it_sees_causally() -> None:
-    q, k, v = sequence(65)
-    causal, _, _ = causal_linear_attention(q, k, v)
-    assert_close("y", causal[:, :, -1], linear_attention(q, k, v)[:, :, -1])
-
-
 def test_queries_of_another_length_and_a_sequence_without_keys() -> None:
     (q, _, _), (_, k, v) = sequence(7), sequence(13)
     y = linear_attention(q, k, v, MASK & torch.tensor([[True], [False]]))
@@ -158,8 +148,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def stored(length: int) -> dict[int, int]:
-    """Bytes of every storage that the forward pass keeps for the backward pass, by address."""
+def stored(length: int) -> int:
     storages: dict[int, torch.UntypedStorage] = {}
 
     def keep(x: torch.Tensor) -> torch.Tensor:
@@ -169,16 +158,12 @@ def stored(length: int) -> dict[int, int]:
     inputs = [x.requires_grad_() for x in sequence(length, WIDTH, WIDTH, batch=1)]
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         causal_linear_attention(*inputs)[0].sum()
-    return {address: storage.nbytes() for address, storage in storages.items()}
+    return sum(storage.nbytes() for storage in storages.values())
 
 
-def test_stored_bytes_grow_linearly_and_none_of_the_storages_has_n_c_m_elements() -> None:
+def test_stored_bytes_grow_linearly_and_nothing_of_n_c_m_elements_exists_even_for_a_moment() -> None:
     short, middle, long = (stored(length) for length in (256, 512, 1024))
-    assert max(short.values()) < 4 * 256 * WIDTH * WIDTH
-    assert sum(long.values()) - sum(middle.values()) == 2 * (sum(middle.values()) - sum(short.values()))
-
-
-def test_nothing_of_n_c_m_elements_exists_even_for_a_moment() -> None:
+    assert long - middle == 2 * (middle - short) > 0
     inputs = [x.requires_grad_() for x in sequence(256, WIDTH, WIDTH, batch=1)]
     with Largest() as largest:
         causal_linear_attention(*inputs)[0].sum().backward()

@@ -26,9 +26,8 @@ def test_samples_follow_the_probabilities(temperature: float) -> None:
     count = 60_000
     uniforms = ((torch.arange(count) + 0.5) / count).view(-1, 1, 1).expand(-1, 1, 2)
     nothing = torch.zeros(count, 1, dtype=torch.uint8)
-    painted = DISTRIBUTION.sample(
-        logits().expand(count, -1), uniforms, torch.full((count,), temperature), nothing, nothing.bool()
-    )
+    given = logits().expand(count, -1), uniforms, torch.full((count,), temperature)
+    painted = DISTRIBUTION.sample(*given, nothing, nothing.bool())
     shares = torch.bincount(painted.flatten().long(), minlength=256).double() / count
     expected = torch.softmax(logits().double() / temperature, dim=0)
     assert (shares - expected).abs().max() <= 2 / count  # evenly spread uniforms: at most one count at either edge

@@ -14,13 +14,12 @@ from scanline.kernels.codec.tables import BIT, ONE, SURE, exp2_table, log2_table
 from scanline.kernels.pixel_logistics import PixelLogistics
 
 ROWS = 500
-DISTRIBUTIONS = [
-    Categorical(),
-    PixelLogistics(10, 1, "elu"),
-    PixelLogistics(10, 3, "exp"),
-    PixelLogistics(1, 2, "elu"),
-    PixelLogistics(7, 4, "exp"),
-]
+SIZES = [(10, 1, "elu"), (10, 3, "exp"), (1, 2, "elu"), (7, 4, "exp")]
+DISTRIBUTIONS = [Categorical(), *(PixelLogistics(*size) for size in SIZES)]
+
+
+def channels(distribution: Categorical | PixelLogistics) -> int:
+    return getattr(distribution, "channels", 1)
 
 
 def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
@@ -36,7 +35,7 @@ def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
 
 def drawn(distribution: Categorical | PixelLogistics, parameters: torch.Tensor) -> torch.Tensor:
     """Bytes [ROWS, C] drawn by the distribution itself."""
-    c = distribution.channels if isinstance(distribution, PixelLogistics) else 1
+    c = channels(distribution)
     uniforms = torch.rand(ROWS, c, 2, generator=torch.Generator().manual_seed(2)).clamp(1e-6, 1 - 1e-6)
     nothing = torch.zeros(ROWS, c, dtype=torch.uint8)
     return distribution.sample(parameters, uniforms, torch.ones(ROWS), nothing, nothing.bool())
@@ -53,11 +52,10 @@ def test_whole_numbers_cost_what_the_distribution_does(distribution: Categorical
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
 def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | PixelLogistics) -> None:
-    c = distribution.channels if isinstance(distribution, PixelLogistics) else 1
     strange = [0.0, 1e30, -1e30, math.inf, -math.inf, math.nan]
     filled = torch.stack([torch.full((distribution.width,), number) for number in strange])
     for parameters in (some_parameters(distribution)[:3], 1e3 * some_parameters(distribution)[:3], filled):
-        every = torch.arange(256).view(-1, 1, 1).expand(-1, len(parameters), c)
+        every = torch.arange(256).view(-1, 1, 1).expand(-1, len(parameters), channels(distribution))
         found = intervals(distribution, parameters.expand(256, -1, -1), every)[:, :, 0]
         assert (found[:, :, 1] >= 1).all()
         assert (found[0, :, 0] == 0).all()
@@ -68,7 +66,7 @@ def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | Pixel
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
 def test_a_decoder_finds_the_bytes(distribution: Categorical | PixelLogistics) -> None:
     parameters = some_parameters(distribution)[:20]
-    values = torch.randint(256, drawn(distribution, parameters.repeat(ROWS // 20, 1)).shape)[:20].to(torch.uint8)
+    values = torch.randint(256, (20, channels(distribution)), dtype=torch.uint8)
     decoder, decoded = Decoder(encode(map(tuple, intervals(distribution, parameters, values).view(-1, 2).tolist()))), []
 
     def choose(starts: object) -> torch.Tensor:
@@ -82,9 +80,8 @@ def test_a_decoder_finds_the_bytes(distribution: Categorical | PixelLogistics) -
     assert decoded == values.flatten().tolist()
 
 
-SYMBOLS = st.lists(
-    st.tuples(st.integers(0, TOTAL - 1), st.integers(1, TOTAL)).map(lambda s: (s[0], min(s[1], TOTAL - s[0])))
-)
+PAIRS = st.tuples(st.integers(0, TOTAL - 1), st.integers(1, TOTAL))
+SYMBOLS = st.lists(PAIRS.map(lambda pair: (pair[0], min(pair[1], TOTAL - pair[0]))))
 
 
 @given(SYMBOLS)

@@ -123,5 +123,4 @@ def launch(
 
 
 def same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two tensors are equal, in what is not a number too."""
     return torch.equal(first.nan_to_num(), second.nan_to_num())

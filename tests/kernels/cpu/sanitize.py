@@ -30,7 +30,6 @@ OPTIONS = {
 
 
 def build(kind: str) -> Path:
-    """Compile the library; returns its path."""
     folder = ROOT / "build" / "sanitized" / kind
     command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder, "--build-temp", folder / "objects"]
     flags = os.environ | {"SCANLINE_CXXFLAGS": FLAGS + KINDS[kind]}

@@ -5,23 +5,14 @@ from pathlib import Path
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
-from tests.support.kernels import native_vectors
-from tests.support.kernels.compilers import (
-    COMPILER,
-    CROSS_COMPILER,
-    CROSS_MISSING,
-    CROSS_PREFIX,
-    HEADERS,
-    compile_library,
-    compile_program,
-    run_program,
-)
+from tests.support.kernels import compilers, native_vectors
+from tests.support.kernels.compilers import compile_library, compile_program, run_program
 from tests.support.kernels.native_vectors import CASES
 from tests.support.sweeps import and_slow
 
 pytestmark = [
     pytest.mark.compilers,
-    pytest.mark.skipif(bool(CROSS_MISSING), reason=f"not installed: {', '.join(CROSS_MISSING)}"),
+    pytest.mark.skipif(bool(compilers.CROSS_MISSING), reason=f"not installed: {', '.join(compilers.CROSS_MISSING)}"),
     pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
 ]
 
@@ -39,8 +30,8 @@ def released_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def program_with_the_library(folder: Path, flags: str) -> Path:
     """vectors.cpp, linked with the library that setup.py makes when the compiler is one for aarch64."""
-    cross = {"CC": f"{CROSS_PREFIX}-gcc", "CXX": f"{CROSS_PREFIX}-g++", "SCANLINE_CXXFLAGS": flags}
-    return compile_program(str(CROSS_COMPILER), "vectors.cpp", folder, compile_library(folder, **cross))
+    cross = {"CC": f"{compilers.CROSS_PREFIX}-gcc", "CXX": f"{compilers.CROSS_PREFIX}-g++", "SCANLINE_CXXFLAGS": flags}
+    return compile_program(str(compilers.CROSS_COMPILER), "vectors.cpp", folder, compile_library(folder, **cross))
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +39,12 @@ def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """vectors.cpp with the portable code as a processor without vectors has it: no intrinsics of any kind."""
     folder, flags = tmp_path_factory.mktemp("plain"), ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"]
     flags += ["-U__ARM_NEON", "-DISA=portable"]
-    sources = [HEADERS / "runner.cpp", HEADERS / "dispatch.cpp"]
-    return compile_program(str(CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags)
+    sources = [compilers.HEADERS / "runner.cpp", compilers.HEADERS / "dispatch.cpp"]
+    return compile_program(str(compilers.CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags)
 
 
 @pytest.mark.parametrize(
-    ("isa", "fixture"),
-    and_slow([("neon", "program")], ("neon", "released_program"), ("portable", "plain_program")),
+    ("isa", "fixture"), and_slow([("neon", "program")], ("neon", "released_program"), ("portable", "plain_program"))
 )
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_those_of_this_processor(
@@ -70,6 +60,6 @@ def test_states_images_bits_and_parameters_are_those_of_this_processor(
 
 @pytest.mark.slow
 def test_its_arithmetic_is_that_of_this_processor(tmp_path: Path) -> None:
-    native = run_program(compile_program(str(COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested"), "1000")
-    program = compile_program(str(CROSS_COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested")
+    native = run_program(compile_program(str(compilers.COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested"), "1000")
+    program = compile_program(str(compilers.CROSS_COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested")
     assert run_program(program, "10000", emulated=True) == native

@@ -17,14 +17,15 @@ REAL = bindings.LIBRARY
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the bindings look for their library, which has not been loaded yet."""
+    """Where the bindings look for their library."""
     monkeypatch.setattr(bindings, "LIBRARY", tmp_path / REAL.name)
-    bindings._load.cache_clear()
     yield tmp_path / REAL.name
     bindings._load.cache_clear()
 
 
 def reason() -> str:
+    """Why the library that is there now is not used."""
+    bindings._load.cache_clear()
     assert not bindings.available()
     return bindings.unavailable_reason() or ""
 
@@ -51,7 +52,6 @@ def test_a_library_of_another_version_is_refused_under_its_own_name_and_the_new_
     shutil.copy(REAL, library.with_name(name))
     assert reason() == f"the cpu kernel was compiled by another version ({name}), install it again"
     shutil.copy(REAL, library)
-    bindings._load.cache_clear()
     monkeypatch.setattr(bindings, "ABI", bindings.ABI + 1)
     assert f"has ABI {bindings.expected_abi() - 1:#x} instead of {bindings.expected_abi():#x}" in reason()
 
@@ -75,5 +75,4 @@ def test_a_library_that_is_foreign_for_another_processor_or_truncated_is_refused
     for damaged in (other, *(elf[:length] for length in lengths)):
         library.unlink()  # the foreign library stays mapped: its file is not to be written over
         library.write_bytes(damaged)
-        bindings._load.cache_clear()
         assert reason().startswith("the cpu kernel cannot be loaded ("), len(damaged)

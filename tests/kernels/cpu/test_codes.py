@@ -27,7 +27,6 @@ def distribution(case: Case) -> Categorical | PixelLogistics:
 
 
 def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Tensor]:
-    """Slots whose images are painted from codes."""
     slots = native_vectors.slots(case, known=torch.zeros(case.images, case.shape().bytes, dtype=torch.uint8))
     slots["temperature"].fill_(1)
     rows = [np.frombuffer(decoder.code.ljust(width, b"\0"), np.uint8) for decoder in decoders]

@@ -45,8 +45,7 @@ def expected_of(
 @pytest.mark.parametrize("batch", [1, 5])
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     projected, s, z, *rest, slots = inputs(batch, *widths)
-    expected = expected_of(projected, s, z, slots)
-    live = slots >= 0
+    expected, live = expected_of(projected, s, z, slots), slots >= 0
     y = fused_recurrent_step(projected, s, z, *rest, slots)
     results = (y[live], s[slots[live]], z[slots[live]])
     for name, reference_, result in zip(("y", "s", "z"), expected, results, strict=True):

@@ -151,7 +151,6 @@ def known_rows() -> None:
 
 
 def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
-    """Launches attention over short and long sequences, and its gradients."""
     for dtype, widths in ((torch.float32, (32, 64)), (torch.bfloat16, (32, 64))):
         for width in widths:
             for length in lengths:

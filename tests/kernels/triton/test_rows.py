@@ -119,10 +119,9 @@ def test_targets_become_sources(dtype: torch.dtype, shape: tuple[int, ...], monk
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_all_layers_of_a_state_are_copied(dtype: torch.dtype) -> None:
     sources, targets, array = there(torch.tensor(SOURCES), torch.tensor(TARGETS), _numbers(dtype, 3, 7, 2, 5))
-    expected, address = array[:, AFTER], array.data_ptr()
+    expected = array[:, AFTER]
     copy_slots(array, sources, targets, layered=True)
     assert torch.equal(expected, array)
-    assert array.data_ptr() == address
 
 
 def test_what_is_no_number_is_copied_as_it_is() -> None:
@@ -132,12 +131,11 @@ def test_what_is_no_number_is_copied_as_it_is() -> None:
     assert words.tolist() == [[0x7FC12345], [0x7FC12345]]
 
 
-def test_of_no_numbers_nothing_is_launched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_that_do_not_fit_are_refused_and_of_no_numbers_nothing_is_launched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "_copy_slots", None)
     copy_slots(torch.zeros(0, 3, 4), torch.arange(3), torch.arange(3), layered=True)
-
-
-def test_slots_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"sources \[2\] and targets \[3\] do not fit"):
         copy_slots(torch.zeros(4, 2), torch.arange(2), torch.arange(3))
 

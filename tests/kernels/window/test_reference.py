@@ -1,6 +1,7 @@
 """The window's inputs: the numbers that the module's text says, and nothing of what is not painted yet."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -57,12 +58,9 @@ def test_every_input_is_the_number_that_the_text_says(window: Window) -> None:
     given = images(window)
     inputs, reference = window.read(given, pixels(window))
     assert inputs.shape == (2, window.height * window.width, window.inputs)
-    for i in range(2):
-        for row in range(window.height):
-            for column in range(window.width):
-                pixel = row * window.width + column
-                expected = torch.tensor(as_written(window, given[i], row, column))
-                assert_close(f"pixel {pixel}", expected, inputs[i, pixel])
+    for i, pixel in product(range(2), range(window.height * window.width)):
+        expected = torch.tensor(as_written(window, given[i], *divmod(pixel, window.width)))
+        assert_close(f"pixel {pixel}", expected, inputs[i, pixel])
     if window.centred:
         assert torch.equal(reference, inputs[..., window.linear_inputs - window.channels : window.linear_inputs])
     else:

@@ -64,7 +64,6 @@ def model() -> Transformer:
 
 @pytest.fixture
 def break_backends(monkeypatch: pytest.MonkeyPatch) -> Break:
-    """Makes backends of some names fail at one of PLACES."""
     made = backends._new_backend
     backends._log_once.cache_clear()
     return lambda place, *names: monkeypatch.setattr(backends, "_new_backend", broken(place, names, made))
@@ -93,11 +92,14 @@ def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says
     ]
 
 
+def names(fallbacks: tuple[str, ...]) -> list[str]:
+    return [fallback.partition(":")[0] for fallback in fallbacks]
+
+
 def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_backends: Break) -> None:
     break_backends("warm-up", *TRITON)
     generator = Generator(model, 3, backend=ALL)
-    assert generator.backend_name == "eager"
-    assert [fallback.partition(":")[0] for fallback in generator.fallbacks] == [*TRITON]
+    assert (generator.backend_name, names(generator.fallbacks)) == ("eager", [*TRITON])
 
 
 def test_where_wide_and_narrow_programs_round_differently_narrow_ones_are_used_alone(
@@ -124,21 +126,16 @@ def test_where_wide_and_narrow_programs_round_differently_narrow_ones_are_used_a
 def test_the_cpu_is_used_where_no_gpu_works(model: Transformer, break_backends: Break) -> None:
     break_backends("construction", *TRITON, "eager")
     opened = open_backend(model, 3, backend=None if DEVICE == "cuda" else ",".join((*TRITON, "cpu")))
-    assert opened.name == "cpu"
-    assert opened.model.device.type == "cpu"
-    assert {fallback.partition(":")[0] for fallback in opened.fallbacks} >= {*TRITON}
+    assert opened.name == opened.model.device.type == "cpu"
+    assert {*names(opened.fallbacks)} >= {*TRITON}
 
 
 def test_the_only_backend_asked_for_is_used_or_an_error(model: Transformer, break_backends: Break) -> None:
+    """And where none of several works one sentence names all reasons."""
     break_backends("warm-up", "cuda-unchained")
     assert open_backend(model, 1, backend="eager").name == "eager"
-    with pytest.raises(
-        ValueError, match=r"^the backend cuda-unchained: RuntimeError: out of resource: shared memory [^\n]+$"
-    ):
+    with pytest.raises(ValueError, match=r"^the backend cuda-unchained: RuntimeError: out of resource: [^\n]+$"):
         open_backend(model, 3, backend="cuda-unchained")
-
-
-def test_where_none_works_one_sentence_names_all_reasons(model: Transformer, break_backends: Break) -> None:
     break_backends("construction", "cuda", "cuda-unchained")
     with pytest.raises(ValueError, match=r"^no backend works here: cuda: .*; cuda-unchained: [^\n]*$"):
         open_backend(model, 3, backend="cuda,cuda-unchained")
@@ -163,10 +160,10 @@ def test_no_memory_for_a_prefill_is_the_same_sentence(model: Transformer, monkey
         open_backend(model, 7, backend=ALL)
 
 
+@pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 def test_backends_without_the_precision_are_not_tried(model: Transformer, break_backends: Break) -> None:
     break_backends("construction", "eager")
-    if cpu_kernels.available():
-        assert open_backend(model, 1, precision_name="int8", backend="eager,cpu").name == "cpu"
+    assert open_backend(model, 1, precision_name="int8", backend="eager,cpu").name == "cpu"
 
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="the reasons of a machine with a GPU are others")

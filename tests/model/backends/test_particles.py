@@ -8,17 +8,8 @@ import pytest
 import torch
 
 from scanline.kernels.philox import uniforms
-from scanline.model.backends.particles import (
-    RESAMPLING,
-    Copy,
-    Groups,
-    Uniforms,
-    choose,
-    copy_slots,
-    logarithm,
-    power_of_two,
-    resample,
-)
+from scanline.model.backends import particles
+from scanline.model.backends.particles import Groups, choose, copy_slots, resample
 from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.state import NUMBERS
 from tests.support import small_models
@@ -27,6 +18,7 @@ CONFIG = small_models.config(**small_models.WINDOW, causal_conv=True, predicts="
 SLOTS = 40
 POSITION = 7
 SEED, INDEX = 3, 5
+Arrays = dict[str, torch.Tensor]
 
 
 def pool(seed: int = 0) -> SlotPool:
@@ -51,13 +43,14 @@ def group(pool: SlotPool, slots: list[int], known_bits: list[float], index: int 
     pool.evidence_bits[slots] = 100.0
 
 
-def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
+def contents(pool: SlotPool) -> Arrays:
     arrays = {name: getattr(pool, name) for name in ARRAYS} | vars(pool.state)
     return {name: array.clone() for name, array in arrays.items()}
 
 
 def uniform(index: int = INDEX, position: int = POSITION) -> float:
-    return float(uniforms(*(torch.tensor(number) for number in (SEED, index + (RESAMPLING << 32), position)))[0])
+    counter = SEED, index + (particles.RESAMPLING << 32), position
+    return float(uniforms(*map(torch.tensor, counter))[0])
 
 
 def weights_of(known_bits: list[float]) -> list[float]:
@@ -209,7 +202,7 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
     slots = random.permutation(count * particles).reshape(count, particles)
     groups = Groups(slots, random.integers(0, 5000, count))
 
-    def decided(draw: Uniforms | None, act: Callable[..., None], *copy: Copy) -> dict[str, torch.Tensor]:
+    def decided(draw: object, act: Callable[..., None], *copy: object) -> Arrays:
         made, rows = SlotPool.empty(CONFIG, slots.size), torch.from_numpy(slots)
         made.bits.copy_(torch.arange(slots.size))  # which slot's each becomes
         made.seed.copy_(torch.arange(slots.size) * 2**40 // slots.size)
@@ -231,9 +224,9 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
 def test_the_exact_functions_are_close_to_torch_s_own() -> None:
     special = torch.tensor([0.0, -0.5, -1.0, -100.0, -1e308, -torch.inf])
     x = torch.cat((-torch.rand(4000, dtype=torch.float64) * 99, special))
-    assert (power_of_two(x) / torch.exp2(x) - 1)[:-2].abs().max() < 1e-13
-    assert power_of_two(x)[-2:].tolist() == [0.0, 0.0]
-    assert power_of_two(torch.tensor([0.0, -3.0], dtype=torch.float64)).tolist() == [1.0, 0.125]
+    assert (particles.power_of_two(x) / torch.exp2(x) - 1)[:-2].abs().max() < 1e-13
+    assert particles.power_of_two(x)[-2:].tolist() == [0.0, 0.0]
+    assert particles.power_of_two(torch.tensor([0.0, -3.0], dtype=torch.float64)).tolist() == [1.0, 0.125]
     y = torch.rand(4000, dtype=torch.float64) * 64
-    assert (logarithm(y) - torch.log2(y)).abs().max() < 1e-13
-    assert logarithm(torch.tensor([0.25, 1.0, 32.0], dtype=torch.float64)).tolist() == [-2.0, 0.0, 5.0]
+    assert (particles.logarithm(y) - torch.log2(y)).abs().max() < 1e-13
+    assert particles.logarithm(torch.tensor([0.25, 1.0, 32.0], dtype=torch.float64)).tolist() == [-2.0, 0.0, 5.0]

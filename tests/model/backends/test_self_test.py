@@ -69,7 +69,6 @@ FAULTS: dict[str, tuple[str, Fault, str]] = {  # before or after a step, or of w
 
 
 def proven(backend: EagerBackend | CpuBackend, model: Transformer) -> SlotPool:
-    """The slots after a self-test of the backend."""
     slots = SlotPool.empty(model.config, SLOTS)
     run_self_test(backend, slots, model)
     return slots

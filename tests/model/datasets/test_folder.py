@@ -136,16 +136,6 @@ def test_pictures_without_colour_are_grey_in_whatever_mode_they_are_stored(tmp_p
         assert difference <= (8 if name in ("a.jpg", "b.webp") else 0), name
 
 
-def test_transparent_parts_become_white_and_a_turned_picture_is_turned(tmp_path: Path) -> None:
-    clear = np.dstack((np.zeros((7, 5, 3), np.uint8), np.tile(np.uint8([0, 0, 255, 255, 255]), (7, 1))))
-    folder(tmp_path, {"a.png": encode(clear), "b.png": hostile.with_profile("PNG"), "c.jpg": hostile.turned()})
-    found = load(tmp_path).images.reshape(3, 7, 5, 3)
-    assert (found[0, :, :2] == 255).all()
-    assert (found[0, :, 2:] == 0).all()
-    upright = np.asarray(Image.open(tmp_path / "c.jpg"))
-    assert (found[2, ..., 0] == upright[::-1, ::-1]).all()
-
-
 def test_an_animation_is_its_first_frame(tmp_path: Path) -> None:
     first, second = (Image.fromarray(np.full((4, 4), value, np.uint8)) for value in (30, 200))
     first.save(tmp_path / "a.gif", save_all=True, append_images=[second])

@@ -9,13 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from scanline.model.evaluation.likelihood import bits
+from scanline.model.formats import fast_transformers as authors
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.formats.fast_transformers import (
-    ForeignCheckpointError,
-    from_state,
-    read_checkpoint,
-    write_checkpoint,
-)
+from scanline.model.formats.fast_transformers import ForeignCheckpointError, from_state
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -80,8 +76,7 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("length", "sizes"),
-    [(784, {"heads": 1, "keys": 12, "mix": 10}), (3072, {"layers": 1, "heads": 2, "hidden": 20})],
+    ("length", "sizes"), [(784, {"heads": 1, "keys": 12, "mix": 10}), (3072, {"layers": 1, "heads": 2, "hidden": 20})]
 )
 def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_path: Path) -> None:
     state = written(length, **sizes)
@@ -128,8 +123,8 @@ def test_mnists_first_byte_is_zero_cifars_comes_from_the_data_and_the_scale_is_r
 
 def test_there_and_back_is_exact(tmp_path: Path) -> None:
     state = written()
-    write_checkpoint(from_state(state), tmp_path / "weights.pth")
-    again = read_checkpoint(tmp_path / "weights.pth")
+    authors.write_checkpoint(from_state(state), tmp_path / "weights.pth")
+    again = authors.read_checkpoint(tmp_path / "weights.pth")
     assert again.keys() == state.keys()
     for name, tensor in state.items():
         if name == "pos_embedding.pe":
@@ -150,7 +145,7 @@ def test_there_and_back_is_exact(tmp_path: Path) -> None:
 def test_a_model_that_their_code_cannot_express_is_refused(variant: str, sentence: str, tmp_path: Path) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     with pytest.raises(ValueError, match=sentence):
-        write_checkpoint(model, tmp_path / "weights.pth")
+        authors.write_checkpoint(model, tmp_path / "weights.pth")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -207,7 +202,7 @@ def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) ->
     else:
         torch.save(held, file)
     with pytest.raises(ForeignCheckpointError, match=sentence):
-        read_checkpoint(file)
+        authors.read_checkpoint(file)
 
 
 def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:
@@ -217,7 +212,7 @@ def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path: Path)
         for part in plain.infolist():
             archive.writestr(part.filename, plain.read(part))
     with pytest.raises(ForeignCheckpointError, match="is compressed"):
-        read_checkpoint(packed)
+        authors.read_checkpoint(packed)
     wide = written() | {f"transformer.layers.{layer}.linear1.weight": torch.zeros(65_536, 1) for layer in range(64)}
     with pytest.raises(ForeignCheckpointError, match="has shape"):  # of 32 GB otherwise
         from_state(wide, heads=4)

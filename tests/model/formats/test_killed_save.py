@@ -117,10 +117,7 @@ def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
         assert is_new or is_same(old, found, old_dtype), f"neither after {step} steps"
         seen.append(is_new)
         save_model(new, directory, new_dtype)
-        assert_same_weights(
-            {name: tensor.to(new_dtype).float() for name, tensor in new.state_dict().items()},
-            load_model(directory).state_dict(),
-        )
+        assert is_same(new, load_model(directory), new_dtype)
         if status == 0:
             break
         assert status == -signal.SIGKILL
@@ -133,8 +130,8 @@ def test_no_shard_of_an_old_save_stays_but_all_other_files_do(tmp_path: Path) ->
     others = {"README.md", "model-card.safetensors", "loss.csv", "config.json"}
     for name in others:
         (tmp_path / name).write_text("ours")
-    save_model(small_models.model(LARGE), tmp_path, torch.float32)
-    save_model(small_models.model(LARGE, seed=1), tmp_path, torch.float32)
+    for seed in (0, 1):
+        save_model(small_models.model(LARGE, seed), tmp_path, torch.float32)
     assert set(files(tmp_path)) == {*others, "model.safetensors.index.json", *weight_files(tmp_path)}
     save_model(small_models.model(TINY), tmp_path)
     assert set(files(tmp_path)) == {*others, "model.safetensors"}

@@ -56,14 +56,22 @@ class Step:
 
 
 def model_of(variant: str) -> Transformer:
+    if variant == "small features":
+        return small_models.with_small_features(model_of("plain"))
     return small_models.model(small_models.config(**VARIANTS[variant]))
 
 
-@pytest.mark.parametrize("variant", and_slow(MORE, *(variant for variant in VARIANTS if variant not in MORE)))
+def images_of(model: Transformer, count: int) -> torch.Tensor:
+    return torch.from_numpy(small_models.images(model.config, count))
+
+
+REST = [variant for variant in VARIANTS if variant not in MORE]
+
+
+@pytest.mark.parametrize("variant", and_slow([*MORE, "small features"], *REST))
 def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> None:
     model = model_of(variant)
-    step, config = Step(model), model.config
-    images = torch.from_numpy(small_models.images(config, 3))
+    step, config, images = Step(model), model.config, images_of(model, 3)
     labels = torch.tensor([0, 1, 2]) if config.classes else None
     reference, state = State.zeros(config, 3), State.zeros(config, 3)
     state.conv_state.fill_(torch.nan)  # of no pixel yet
@@ -72,14 +80,6 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
         assert_close("parameters", expected, step(images, state, labels))
     for name in NUMBERS[: 3 if config.causal_conv else 2]:
         assert_close(name, getattr(reference, name), getattr(state, name))
-
-
-def test_small_features_keep_their_digits() -> None:
-    model = small_models.with_small_features(model_of("plain"))
-    step, images = Step(model), torch.from_numpy(small_models.images(model.config, 3))
-    reference, state = State.zeros(model.config, 3), State.zeros(model.config, 3)
-    for _ in range(model.config.steps):
-        assert_close("parameters", model.step(images, reference), step(images, state))
 
 
 @pytest.mark.parametrize("variant", ["plain", "classes", "waves of pixels", "classes, pixels"])
@@ -93,9 +93,8 @@ def test_labels_and_recent_pixels_are_read_where_the_model_has_classes_and_neigh
 @pytest.mark.parametrize("variant", ["authors", "waves of pixels"])
 def test_images_stand_at_their_own_positions(variant: str) -> None:
     model = model_of(variant)
-    config = model.config
-    images = torch.from_numpy(small_models.images(config, 2))
-    reference, state, ahead = State.zeros(config, 2), State.zeros(config, 2), State.zeros(config, 1)
+    config, images = model.config, images_of(model, 2)
+    reference, state, ahead = (State.zeros(config, count) for count in (2, 2, 1))
     for _ in range(config.steps - 3):
         model.step(images[1:], ahead)
     for both in (reference, state):
@@ -110,8 +109,7 @@ def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_i
     onnx.checker.check_model(onnx.load_from_string(step.file), full_check=True)
     facts = step.session.get_modelmeta().custom_metadata_map
     assert ModelConfig.from_dict(json.loads(facts[CONFIG_KEY])) == config
-    images = torch.from_numpy(small_models.images(config, 1))
-    state, other = State.zeros(config, 1), State.zeros(config, 1)
+    images, state, other = images_of(model, 1), State.zeros(config, 1), State.zeros(config, 1)
     for position in range(config.first, config.bytes, config.step_bytes):
         painted = images.clone()
         painted[:, position:] ^= 255
@@ -121,12 +119,10 @@ def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_i
 @pytest.mark.parametrize("variant", SWEEP)
 def test_weights_in_float16_are_those_in_float32(variant: str) -> None:
     stored = model_of(variant).half().float()
-    config = stored.config
-    images = torch.from_numpy(small_models.images(config, 2))
     assert stored_weights(stored) == "float16"
     assert stored_weights(model_of(variant)) == "float32"
     steps = [Step(stored, weights) for weights in ("float32", "float16")]
-    first, second = (step(images, State.zeros(config, 2)) for step in steps)
+    first, second = (step(images_of(stored, 2), State.zeros(stored.config, 2)) for step in steps)
     assert torch.equal(first, second)
     assert len(steps[1].file) < len(steps[0].file)
 
@@ -146,10 +142,8 @@ def test_weights_are_stored_exactly_unless_others_are_asked_for_that_can_hold_th
 
 @pytest.mark.parametrize("variant", SWEEP)
 def test_int8_costs_little(variant: str) -> None:
-    model = model_of(variant)
-    config = model.config
-    images = torch.from_numpy(small_models.images(config, 16))
-    costs = []
+    model, costs = model_of(variant), []
+    config, images = model.config, images_of(model, 16)
     for weights in ("float32", "int8"):
         step, state = Step(model, weights), State.zeros(config, len(images))
         each = [

@@ -11,18 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import (
-    CONFIG,
-    EVALUATION,
-    GENERATION,
-    INDEX,
-    WEIGHTS,
-    ModelDirectoryError,
-    ModelInfo,
-    read_info,
-    weight_files,
-)
+from scanline.model.formats.model_dir import CONFIG, EVALUATION, GENERATION, INDEX, WEIGHTS, ModelDirectoryError
 from scanline.model.named_files import MAX_MESSAGE
 from tests.support import shapes
 
@@ -59,7 +50,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 def assert_read_or_refused(directory: Path) -> None:
     __tracebackhide__ = True
     with printable_refusal():
-        info, files = read_info(directory), weight_files(directory)
+        info, files = model_dir.read_info(directory), model_dir.weight_files(directory)
         assert_can_be_sent(info, files)
 
 
@@ -76,7 +67,7 @@ def printable_refusal() -> Iterator[None]:
     assert len(said) <= MAX_MESSAGE
 
 
-def assert_can_be_sent(info: ModelInfo, files: list[str]) -> None:
+def assert_can_be_sent(info: model_dir.ModelInfo, files: list[str]) -> None:
     said = [info.config.to_dict(), info.defaults.to_dict(), info.bits_per_dim, files]
     said += [info.typicality.to_dict(), info.typicality.range] if info.typicality else []
     said += [info.cleaning.to_dict()] if info.cleaning else []

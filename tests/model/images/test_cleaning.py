@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model.config import ModelConfig
 from scanline.model.images.cleaning import Cleaning, read
 from tests.support import small_models
+from tests.support.pictures import encode
 
 CONFIG = small_models.config(height=28, width=28)
 
@@ -26,13 +26,11 @@ def drawings(count: int) -> np.ndarray:
 
 
 def coded(images: np.ndarray, **how: object) -> np.ndarray:
-    files = [io.BytesIO() for _ in images]
-    for file, image in zip(files, images, strict=True):
-        Image.fromarray(image.reshape(28, 28)).save(file, **how)
+    files = (io.BytesIO(encode(image.reshape(28, 28), **how)) for image in images)
     return np.stack([np.asarray(Image.open(file).convert("L")).reshape(-1) for file in files])
 
 
-@pytest.mark.parametrize("how", [{"format": "JPEG", "quality": 75}, {"format": "JPEG"}, {"format": "WEBP"}])
+@pytest.mark.parametrize("how", [{"kind": "JPEG", "quality": 75}, {"kind": "JPEG"}, {"kind": "WEBP"}])
 @pytest.mark.parametrize("inverted", [False, True])
 def test_the_ground_of_a_coded_drawing_is_even_again(how: dict, inverted: bool) -> None:
     images = 255 - drawings(20) if inverted else drawings(20)
@@ -50,7 +48,7 @@ def test_the_ground_of_a_coded_drawing_is_even_again(how: dict, inverted: bool) 
 
 def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance() -> None:
     config = small_models.config(height=28, width=28, predicts="categorical")
-    images = np.concatenate([drawings(2), coded(drawings(1), format="JPEG", quality=30)])
+    images = np.concatenate([drawings(2), coded(drawings(1), kind="JPEG", quality=30)])
     images[1] = np.maximum(images[1], 3)
     tolerances = read(images, config, Cleaning(0, 254), "auto").tolerances.tolist()
     assert tolerances == [0, 16, 3 * Cleaning(0, 254).noise(images[2:], config)[0] // 2]
@@ -74,11 +72,8 @@ def test_strokes_become_even_where_they_differ_no_more_than_the_ground() -> None
     np.testing.assert_array_equal(cleaned[images == 250], 250)
 
 
-def test_a_faint_drawing_is_no_noise() -> None:
+def test_a_faint_drawing_is_no_noise_and_a_model_of_photographs_cleans_nothing() -> None:
     faint = (drawings(3) / 6).astype(np.uint8)
     np.testing.assert_array_equal(Cleaning(0, 254).clean(faint, CONFIG), faint)
-
-
-def test_a_model_of_photographs_cleans_nothing() -> None:
-    config: ModelConfig = small_models.config(height=8, width=8, channels=3)
+    config = small_models.config(height=8, width=8, channels=3)
     assert Cleaning.measure(small_models.images(config, 30), config) is None

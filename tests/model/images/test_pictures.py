@@ -13,20 +13,8 @@ from PIL import Image, ImageCms
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
-from scanline.model.images.pictures import (
-    COMPOSITED_PIXELS,
-    MAX_PYTHON_PIXELS,
-    MAX_RESIZED_PIXELS,
-    MAX_RESIZED_SIDE,
-    MAX_SCANS,
-    encode_image,
-    in_8_bits,
-    known_by_picture,
-    open_picture,
-    pixels,
-    readable,
-    resized,
-)
+from scanline.model.images import pictures
+from scanline.model.images.pictures import known_by_picture, open_picture, pixels, readable
 from scanline.model.inputs import InvalidInput
 from tests.support.pictures import encode, noise
 from tests.support.server.hostile_pictures import END, PICTURES, SIGNATURE, chunk, header, of_scans, run_lengths
@@ -108,7 +96,7 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
 
 
 def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> None:
-    whole = of_scans(MAX_SCANS)
+    whole = of_scans(pictures.MAX_SCANS)
     segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
     for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
@@ -139,7 +127,7 @@ def test_a_picture_that_takes_long_is_refused(label: str, resize: bool) -> None:
 def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_too_many_parts() -> None:
     with pytest.raises(InvalidInput, match="image: it has too many parts"):
         open_picture(run_lengths(5)[:1078] + b"\0\2\0\0" * 5000, GREY, "image", resize=True)
-    side = int(MAX_PYTHON_PIXELS**0.5)
+    side = int(pictures.MAX_PYTHON_PIXELS**0.5)
     assert open_picture(run_lengths(side), GREY, "image", resize=True).size == (side, side)
 
 
@@ -215,14 +203,14 @@ def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path: Path) ->
 
 
 def test_a_large_transparent_picture_is_on_white_in_every_row() -> None:
-    values = noise(COMPOSITED_PIXELS // 100, 250, 4)
+    values = noise(pictures.COMPOSITED_PIXELS // 100, 250, 4)
     with Image.fromarray(values) as picture:
         expected = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
-        np.testing.assert_array_equal(in_8_bits(picture, grey=False), expected)
+        np.testing.assert_array_equal(pictures.in_8_bits(picture, grey=False), expected)
 
 
 def test_an_enlarged_image_becomes_what_it_was() -> None:
-    enlarged = encode_image(resized(IMAGE, (55, 77)), "png")
+    enlarged = pictures.encode_image(pictures.resized(IMAGE, (55, 77)), "png")
     np.testing.assert_array_equal(pixels(open_picture(enlarged, GREY, "image", resize=True), GREY), IMAGE.reshape(-1))
 
 
@@ -235,8 +223,8 @@ def test_a_mask_of_another_size_has_the_nearest_pixels() -> None:
     ("file", "resize", "code"),
     [
         (encode(LARGE), False, "wrong_size"),
-        (encode(np.zeros((1024, MAX_RESIZED_PIXELS // 1024 + 1), np.uint8)), True, "wrong_size"),
-        (encode(np.zeros((1, MAX_RESIZED_SIDE + 1), np.uint8)), True, "wrong_size"),
+        (encode(np.zeros((1024, pictures.MAX_RESIZED_PIXELS // 1024 + 1), np.uint8)), True, "wrong_size"),
+        (encode(np.zeros((1, pictures.MAX_RESIZED_SIDE + 1), np.uint8)), True, "wrong_size"),
         (SWOLLEN, True, "too_large"),
         (SWOLLEN, False, "too_large"),
     ],

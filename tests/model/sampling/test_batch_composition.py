@@ -55,8 +55,7 @@ def alone(painter: Painter) -> dict[str, Finished]:
 @pytest.mark.parametrize(("slots", "threads"), [(7, 2), (64, 1), *SWEEP], indirect=["threads"])
 def test_alone_is_in_a_batch(painter: Painter, alone: dict[str, Finished], slots: int | str, threads: int) -> None:
     generator = painter.generator(slots if isinstance(slots, int) else LARGEST[painter.backend], threads)
-    together = in_a_batch(generator, watched(painter))
-    for name, image in together.items():
+    for name, image in in_a_batch(generator, watched(painter)).items():
         assert image == alone[name], name
     assert torch.get_num_threads() == threads
 

@@ -53,16 +53,6 @@ def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine)
     assert engine.stats().painted_bytes == 2 * int(engine.stats().steps)
 
 
-def test_a_failed_tick_leaves_nothing_running(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(slots: object, steps: int) -> None:
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr(engine.generator, "start", broken)
-    run_until_idle(engine, GenerateRequest(0, 12, seed=0))
-    assert work(engine.stats()) == (0, 0, 0, 0)
-    assert sum(engine.stats().first_pixel.counts) == 0
-
-
 def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
     engine.prefills.step_seconds = 1.0
     engine.accept(GenerateRequest(0, 2, seed=0))

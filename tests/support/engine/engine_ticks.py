@@ -15,7 +15,6 @@ def run_until_idle(engine: Engine, *commands: GenerateRequest | ScoreRequest | C
 
 
 def ended(events: list[Event], kind: type[Event]) -> list[int]:
-    """The requests of the events of a kind."""
     return [event.request for event in events if isinstance(event, kind)]
 
 

@@ -63,18 +63,15 @@ class RecordingClient(EngineClient):
         stream: bool = False,
         particles: int = 1,
     ) -> AbstractContextManager[PaintJob]:
-        """A painting job."""
         request = GenerateRequest(
             next(self.request_ids), images, seed, temperature, known, masks, particles=particles, stream=stream
         )
         return self.run(PaintJob(request))
 
     def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[ScoreJob]:
-        """A scoring job."""
         return self.run(ScoreJob(ScoreRequest(next(self.request_ids), images)))
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends its process a signal."""
         assert self.process is not None
         assert self.process.process.pid is not None
         os.kill(self.process.process.pid, number)

@@ -10,8 +10,6 @@ from tests.support.tiny import GREY
 
 
 class PaintJob(Job):
-    """A job of images, which are its task's."""
-
     task: PaintTask
 
     def __init__(self, request: GenerateRequest, config: ModelConfig = GREY) -> None:

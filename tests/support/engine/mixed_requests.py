@@ -26,7 +26,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.formats.code_file import Codes
-from scanline.model.sampling import prefix_tree
+from scanline.model.sampling import messages, prefix_tree
 from scanline.model.sampling.encoding import Encoder
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
@@ -37,10 +37,8 @@ from scanline.model.sampling.messages import (
     Finished,
     GenerateRequest,
     Pixels,
-    Request,
     Scored,
     ScoreRequest,
-    StepRange,
 )
 from tests.support import small_models
 from tests.support.engine.queued_generator import QueuedGenerator
@@ -61,7 +59,6 @@ Answer = tuple[Any, ...]
 
 @contextmanager
 def instruction_set(isa: str) -> Iterator[None]:
-    """Let the generators that are made within use this instruction set."""
     with mock.patch.object(cpu_kernels, "instruction_sets", return_value=[isa]):
         yield
 
@@ -160,7 +157,7 @@ class Mix:
         self.reference.generator.close()
         return faults
 
-    def _together(self, requests: list[Request]) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
+    def _together(self, requests: list[messages.Request]) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
         """Return what the requests get in one engine, those that were cancelled or failed in a tick that broke, and
         what is wrong with the engine."""
         rng, answers, faults = self.rng, defaultdict[int, Answers](Answers), list[str]()
@@ -207,8 +204,7 @@ class Mix:
         engine.generator.close()
         return answers, over, faults
 
-    def _alone(self, request: Request) -> dict[int, Answer]:
-        """Return what a request gets alone, by image."""
+    def _alone(self, request: messages.Request) -> dict[int, Answer]:
         answers = Answers()
         self.reference.accept(request)
         while not self.reference.idle:
@@ -216,7 +212,7 @@ class Mix:
                 answers.add(event)
         return answers.images
 
-    def _differences(self, request: Request, answers: Answers) -> Iterator[str]:
+    def _differences(self, request: messages.Request, answers: Answers) -> Iterator[str]:
         """Yield what differs between a request's answers and those that it gets alone."""
         yield from answers.faults
         is_streamed = isinstance(request, GenerateRequest) and request.stream
@@ -237,7 +233,7 @@ class Mix:
 
     # What is drawn
 
-    def _request(self, number: int) -> Request:
+    def _request(self, number: int) -> messages.Request:
         rng, config = self.rng, self.config
         client = rng.choice(["a", "b", "c", ""])
         (kind,) = rng.choices(["paint", "complete", "code", "score"], [4, 5, 2, 3])
@@ -275,7 +271,7 @@ class Mix:
         if kind == "inspected":
             steps = range(config.first, config.bytes + 1, config.step_bytes)
             first, stop = sorted(rng.sample(steps, 2))
-            inspected = StepRange(rng.randrange(config.layers), rng.randrange(config.heads), first, stop)
+            inspected = messages.StepRange(rng.randrange(config.layers), rng.randrange(config.heads), first, stop)
             return ScoreRequest(number, images[:1], labels[:1], inspected=inspected, client=client)
         return ScoreRequest(number, images, labels, coded=kind == "coded", client=client)
 
@@ -329,8 +325,7 @@ class Mix:
         return pixels.repeat(self.config.channels).tobytes()
 
 
-def kind_of(request: Request) -> str:
-    """Return the kind of a request, for people."""
+def kind_of(request: messages.Request) -> str:
     if isinstance(request, ScoreRequest):
         kinds = {"inspected": request.inspected, "coded score": request.coded, "tolerant": request.tolerances}
         return next((kind for kind, asked in kinds.items() if asked), "score")

@@ -50,7 +50,6 @@ def copy(pool: Pool) -> Pool:
 
 
 def channels(distribution: Distribution) -> int:
-    """The bytes of a step."""
     return distribution.channels if isinstance(distribution, PixelLogistics) else 1
 
 

@@ -33,8 +33,6 @@ launched: list["Compiled"] = []  # what each launch would run
 
 @dataclass(frozen=True)
 class Compiled:
-    """One compiled variant of a kernel."""
-
     capability: int
     name: str
     constants: str  # what it was compiled for: numbers, names and types of arguments
@@ -114,7 +112,8 @@ def _examined(
 ) -> Compiled:
     numbers = {name: int(number) for number, name in re.findall(r"(\d+) (registers|bytes spill stores)", log)}
     assert "registers" in numbers, f"ptxas reported no registers of {function.__name__}:\n{log}"
-    shown = [f"{name}={_shown(value)}" for name, value in zip(function.arg_names, args, strict=False)]
+    types = [str(arg.dtype).removeprefix("torch.") if hasattr(arg, "dtype") else arg for arg in args]
+    shown = [f"{name}={value}" for name, value in zip(function.arg_names, types, strict=False)]
     return Compiled(
         capability,
         function.__name__,
@@ -127,7 +126,3 @@ def _examined(
         function.__name__ == "_linear" and not products_begin_at_zero(kernel.asm["ttgir"]),
         kernel.asm,
     )
-
-
-def _shown(value: Any) -> str:
-    return str(value.dtype).removeprefix("torch.") if hasattr(value, "dtype") else str(value)

@@ -111,8 +111,6 @@ def _guide(slots: Arrays, random: Random, share: float) -> None:
 
 @dataclass
 class Call:
-    """A network and its slots, and how they are run."""
-
     case: Case
     tensors: list[torch.Tensor]
     slots: Arrays

@@ -169,7 +169,6 @@ def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
 
 
 def network(case: Case, isa: str, threads: int = 1) -> cpu_kernels.Network:
-    """The case's network on one instruction set."""
     return cpu_kernels.Network(case.shape(), tensors(case), case.weights, threads, isa)
 
 

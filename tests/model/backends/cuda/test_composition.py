@@ -22,8 +22,6 @@ NEVER = 10**9  # programs from which on tiles are wide
 
 @dataclass(frozen=True)
 class Run:
-    """How images are painted."""
-
     slots: int
     options: CudaOptions
     wide_from: int  # programs of a product
@@ -40,15 +38,9 @@ SWEEP = ("strokes", "plain", "post", "categorical", "grey pixels", "waves of pix
 CASES = and_slow([("strokes", CROWDS if ON_GPU else CROWDS[:1])], *((variant, CROWDS) for variant in SWEEP))
 
 
-@dataclass(frozen=True)
-class CudaPainter(Painter):
-    """A model on the CUDA backend with options of its own."""
-
-    patch: pytest.MonkeyPatch
-
-    def set(self, run: Run) -> None:
-        self.patch.setattr(backends, "_new_backend", lambda name, model, *_: CudaBackend(model, options=run.options))
-        self.patch.setattr(linear, "ENOUGH", run.wide_from)
+def use(run: Run, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(backends, "_new_backend", lambda name, model, *_: CudaBackend(model, options=run.options))
+    patch.setattr(linear, "ENOUGH", run.wide_from)
 
 
 @pytest.mark.parametrize(("variant", "crowds"), CASES)
@@ -61,16 +53,14 @@ def test_alone_is_in_a_batch(variant: str, crowds: list[Run], monkeypatch: pytes
     model: Transformer = small_models.model(small_models.config(**changes)).to(DEVICE)
     if variant == "strokes":
         model.head.weight.mul_(16)  # so that particles are resampled
-    painter = CudaPainter(model, "cuda", "exact", monkeypatch)
-    painter.set(ALONE)
+    painter = Painter(model, "cuda", "exact")
+    use(ALONE, monkeypatch)
     images = watched(painter)
     images = images if ON_GPU else {name: images[name] for name in SOME}
     alone = painted_alone(painter, images)
     assert variant != "strokes" or alone["particles"][3] < PARTICLES / 2
     assert alone["code"][0] == small_models.images(model.config, 1).tobytes()
     for run in crowds:
-        painter.set(run)
-        generator = painter.generator(run.slots)
-        together = in_a_batch(generator, images)
-        for name, image in together.items():
+        use(run, monkeypatch)
+        for name, image in in_a_batch(painter.generator(run.slots), images).items():
             assert image == alone[name], (name, run)

@@ -80,6 +80,8 @@ def test_a_failing_step_fails_what_is_in_flight_once_and_the_engine_paints_on(
         patch.setattr(engine.generator, "start", broken)
         events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
+    stats = engine.stats()
+    assert (stats.requests_running, stats.images_running, sum(stats.first_pixel.counts)) == (0, 0, 0)
     events = run_until_idle(engine, GenerateRequest(2, 1, seed=1))
     assert images_of(events, 2) == paint(grey, 1, seed=1).images.tobytes()
 

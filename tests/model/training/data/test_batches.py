@@ -23,7 +23,6 @@ COLOUR = small_models.config(channels=3)
 
 
 def numbered(count: int) -> np.ndarray:
-    """Images [count, 20] that hold their own number."""
     return np.repeat(np.arange(count, dtype=np.uint8)[:, None], 20, axis=1)
 
 

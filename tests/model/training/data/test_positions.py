@@ -142,11 +142,10 @@ def test_a_sample_estimates_the_loss() -> None:
 @pytest.mark.slow
 def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path: Path) -> None:
     recipe = {"updates": 60, "checkpoint_every": 60, "evaluate_images": 20, "warm_up": 5, "learning_rate": 2e-2}
-    config = TrainingConfig(batch=8, background=0.2, **recipe)
-    images = drawings(60)
+    config, images, losses = TrainingConfig(batch=8, background=0.2, **recipe), drawings(60), []
     for workers in (1, 2):
         train(SHEET, config, images, images, tmp_path / str(workers), workers=workers, compiled=False)
-    curves = [(tmp_path / str(workers) / "loss.csv").read_text().splitlines()[1:] for workers in (1, 2)]
-    losses = [torch.tensor([float(row.split(",")[1]) for row in rows]) for rows in curves]
+        rows = (tmp_path / str(workers) / "loss.csv").read_text().splitlines()[1:]
+        losses.append(torch.tensor([float(row.split(",")[1]) for row in rows]))
     assert losses[0][-1] < 0.9 * losses[0][0]
     assert_close("loss curve", *losses, bound=1e-3)

@@ -42,12 +42,10 @@ def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None
 
 
 def with_classes(variant: str) -> tuple[Transformer, torch.Tensor, torch.Tensor]:
-    """A model, images, and their labels."""
     return *small(variant, classes=(("a",), ("b",))), torch.tensor([2, 0, 1])
 
 
 def with_gradients(loss: Loss, model: Transformer, *given: Any) -> torch.Tensor:
-    """A loss, and its gradients, in one vector."""
     value = loss(model, *given)
     gradients = torch.autograd.grad(value, list(model.parameters()))
     return torch.cat([value.view(1), *(gradient.flatten() for gradient in gradients)])

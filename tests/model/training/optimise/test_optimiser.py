@@ -9,13 +9,7 @@ import torch
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.optimise.muon import Muon, orthogonalised
-from scanline.model.training.optimise.optimiser import (
-    CombinedOptimiser,
-    MovingAverage,
-    clip_gradients,
-    learning_rate,
-    optimiser,
-)
+from scanline.model.training.optimise.optimiser import MovingAverage, clip_gradients, learning_rate, optimiser
 from scanline.model.training.optimise.precision import product_dtype
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -44,12 +38,11 @@ def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
 
 
 def matrices(model: Transformer) -> set[int]:
-    """Return the ids of the matrices of blocks and layers."""
     stacks = [*model.blocks.named_parameters(), *model.layers.named_parameters()]  # type: ignore[attr-defined]
     return {id(p) for name, p in stacks if p.dim() == 2 and not name.endswith("taps")}
 
 
-def assert_trains_everything(found: torch.optim.Optimizer | CombinedOptimiser, model: Transformer) -> None:
+def assert_trains_everything(found: torch.optim.Optimizer, model: Transformer) -> None:
     trained = [parameter for group in found.param_groups for parameter in group["params"]]
     assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
     assert len(trained) == len(list(model.parameters()))

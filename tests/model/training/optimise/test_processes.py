@@ -25,18 +25,8 @@ from scanline.model.training.optimise.processes import Group, WorkerError, proce
 from scanline.model.training.optimise.update import Updater
 from scanline.model.training.run.state import ResumeError, load_state, save_state
 from tests.support.close import assert_close
-from tests.support.training.training_runs import (
-    CLASSES,
-    IMAGES,
-    LABELS,
-    MODEL,
-    RECIPE,
-    StoppedError,
-    curve,
-    forked_workers,
-    run,
-    state,
-)
+from tests.support.training import training_runs as runs
+from tests.support.training.training_runs import StoppedError, curve, forked_workers, run, state
 
 FEW: dict[str, Any] = {"updates": 10, "checkpoint_every": 5, "schedule": "constant", "classes": True}
 
@@ -141,15 +131,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
-    config = TrainingConfig(**{**RECIPE, **TWO})
-    model = replace(MODEL, classes=CLASSES)
+    config = TrainingConfig(**{**runs.RECIPE, **TWO})
+    model = replace(runs.MODEL, classes=runs.CLASSES)
     torch.manual_seed(config.seed)
     first, second = (Updater(Transformer(model), config, Group(), torch.float32, compiled=False) for _ in range(2))
     second.load_state_dict(first.state_dict())
     for update in range(10):
         for rank, updater in enumerate((first, second)):
-            batch = batch_at(IMAGES[:32], 2 * update + rank, config, model)
-            labels = labels_at(LABELS[:32], 2 * update + rank, config, 10)
+            batch = batch_at(runs.IMAGES[:32], 2 * update + rank, config, model)
+            labels = labels_at(runs.LABELS[:32], 2 * update + rank, config, 10)
             updater.update(batch, update, learning_rate(config, update), labels)
         if update in (3, 7):
             mean = mean_of(first.state_dict(), second.state_dict())
@@ -189,7 +179,7 @@ def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(whole: Path, t
 @pytest.mark.parametrize("others", [[], [{}], "no branches"])
 def test_a_state_without_all_of_its_branches_is_refused(whole: Path, tmp_path: Path, others: Any) -> None:
     save_state(tmp_path, saved(whole) | {"others": others})
-    config, model = TrainingConfig(**{**RECIPE, **TWO}), replace(MODEL, classes=CLASSES)
+    config, model = TrainingConfig(**{**runs.RECIPE, **TWO}), replace(runs.MODEL, classes=runs.CLASSES)
     with pytest.raises(ResumeError, match=r"training.pt (has 1 of 2 branches|is not a training state of this program)"):
         load_state(tmp_path, model, config, torch.device("cpu"))
 

@@ -28,7 +28,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a run that stopped before its second checkpoint."""
     directory = tmp_path_factory.mktemp("stopped")
     with pytest.raises(StoppedError):
         run(directory, 20)

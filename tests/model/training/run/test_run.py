@@ -193,7 +193,6 @@ MORE = (("dog",), ("owl",), ("cat",))
 
 
 def parameters(model: Transformer, label: int) -> torch.Tensor:
-    """What the model predicts of two images with a label."""
     images = torch.from_numpy(small_models.images(model.config, 2))
     return model.parallel(images, labels=torch.full((2,), label))
 
