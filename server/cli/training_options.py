@@ -180,13 +180,9 @@ class TrainingOptions:
 
         if self.class_head:
             taken = {"out", "data", "device", "class_head"}
-            others = [
-                each for each in fields(self) if each.name not in taken and getattr(self, each.name) != each.default
-            ]
-            if others or self.data is None:
-                raise ValueError(
-                    "--class-head trains no network: give it --out, the model, and --data, and at most --device"
-                )
+            others = (each for each in fields(self) if each.name not in taken)
+            if self.data is None or any(getattr(self, each.name) != each.default for each in others):
+                raise ValueError("--class-head trains no network: give it --out and --data, and at most --device")
             return
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")

@@ -1,14 +1,17 @@
 """scanline train --classes: the subfolders of a folder become the classes of a model, and the run can be resumed."""
 
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import read_evaluation
+from scanline.model.formats.model_dir import CLASS_HEAD, read_evaluation, read_info
 from tests.support.commands import done, refused
 from tests.support.pictures import encode
 
@@ -45,7 +48,10 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(trained: tuple[
     assert load_model(out).config.classes == (("row",), ("tall_column", "tall column"))
     assert "2 classes: row, tall_column" in said.splitlines()
     card, found = (out / "README.md").read_text(), read_evaluation(out)
-    true = found["classes"]["true_class"]
+    true, head = found["classes"]["true_class"], found["classes"]["by_head"]
+    assert head["images"] == found["images"]
+    assert f"| classification by the class head | {head['accuracy']:.1%} +- " in card
+    assert read_info(out).has_class_head
     assert true["images"] == found["images"]
     assert f"| test bits/dim with the true class | **{true['bits_per_dim']:.4f} +- " in card
     assert "| classes | 2: `row`, `tall_column`; 25% of the labels dropped in training |" in card
@@ -93,3 +99,23 @@ def test_options_that_do_not_fit_are_refused(trained: tuple[Path, str], pictures
     assert refused("train", "--resume", "--out", tmp_path / "new", "--classes") == (
         f"the run in {tmp_path / 'new'} learns no classes, and --resume continues it as it is; leave out --classes"
     )
+
+
+def test_a_class_head_is_fitted_to_a_model_that_is_there(
+    trained: tuple[Path, str], pictures: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "lines"
+    shutil.copytree(trained[0], out)
+    before = load_file(out / CLASS_HEAD)
+    (out / CLASS_HEAD).unlink()
+    said = done("train", "--class-head", "--out", out, "--data", pictures)
+    assert re.match(rf"{out}: the class head reads \d+\.\d% of the training images that it had not seen\n", said)
+    after = load_file(out / CLASS_HEAD)  # of so few pictures the run has seen all as well
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    done("evaluate", out, "--data", pictures, "--save")
+    assert read_evaluation(out)["classes"]["by_head"] == read_evaluation(trained[0])["classes"]["by_head"]
+    only = "--class-head trains no network: give it --out and --data, and at most --device"
+    assert refused("train", "--class-head", "--out", out) == only
+    assert refused("train", "--class-head", "--out", out, "--data", pictures, "--minutes", 1) == only
+    said = refused("train", "--class-head", "--out", out, "--data", pictures / "Row")
+    assert said.endswith("so it has no class: the subfolders are the classes")
