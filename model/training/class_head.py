@@ -18,7 +18,7 @@ from scanline.model.training.optimise.precision import product_dtype
 
 CELLS = 4
 HELD_OUT = 10  # of so many training images one
-DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001)  # of a mean loss in nats; each fit goes on from the one before
+DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of a mean loss in nats; each fit goes on from the one before
 ITERATIONS = 60  # of L-BFGS, of each fit
 AT_ONCE, TOGETHER = 256, 4  # images between two reports of progress; images of a product
 TEMPERATURES = torch.linspace(0.5, 3.0, 251)
