@@ -93,20 +93,12 @@ class Engine:
                 else:
                     self.streams.add(command)
                     self.admission.add(command)
-            case ScoreRequest(images=images, inspected=inspected, coded=coded):
+            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected):
+                kind, classified = (inspected, command.coded), command.classified
                 stop = self.length if inspected is None else inspected.stop
                 prefills = [
                     PrefillRequest(
-                        command.id,
-                        i,
-                        images[i],
-                        stop,
-                        True,
-                        command.label_of(i),
-                        command.tolerance_of(i),
-                        inspected,
-                        coded,
-                        command.classified and not command.label_of(i),
+                        command.id, i, images[i], stop, True, label(i), tolerance(i), *kind, classified and not label(i)
                     )
                     for i in command.indices
                 ]

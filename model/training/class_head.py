@@ -4,7 +4,6 @@ Weight decay and temperature are chosen on a part of these that is held out; the
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,16 +20,7 @@ HELD_OUT = 10  # of so many training images one
 DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of a mean loss in nats; each fit goes on from the one before
 ITERATIONS = 60  # of L-BFGS, of each fit
 AT_ONCE, TOGETHER = 256, 4  # images between two reports of progress; images of a product
-TEMPERATURES = torch.linspace(0.5, 3.0, 251)
-
-
-@dataclass(frozen=True)
-class FittedHead:
-    """A class head, and how it was chosen."""
-
-    head: ClassHead
-    accuracy: float  # on the images that were held out, of the fit without them
-    decay: float
+TEMPERATURES = [0.5 + step / 50 for step in range(126)]
 
 
 def fit_class_head(
@@ -39,21 +29,19 @@ def fit_class_head(
     labels: np.ndarray,
     most: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
-) -> FittedHead:
+) -> tuple[ClassHead, float]:
     """Return a class head for a model, fitted to training images [n, N] uint8 with labels [n] int64 of 1 to K, `most`
-    of them at most, on the model's device. A model of mirrored images sees mirrored ones too. progress: gets the
-    number of images read."""
+    of them at most, and the share of those held out that it reads rightly without them. A model of mirrored images
+    sees mirrored ones too. progress: gets the number of images read."""
     config = model.config
     shape = FeatureShape((0,) if config.blocks and not config.causal_conv else (1,), CELLS)
+    fast = product_dtype(model.device) == torch.bfloat16
 
     def read(part: torch.Tensor) -> torch.Tensor:
-        dtype = product_dtype(model.device)
-        with torch.autocast(model.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=fast):
             return model.features(part, shape)
 
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0)).numpy()[:most]
-    count = len(order) // HELD_OUT if len(order) >= HELD_OUT else 0
-    # The features of each image, and then of its mirror image; the held-out ones come first.
     features = torch.empty(1 + config.mirrored, len(order), shape.count(config), device=model.device)
     for start in range(0, len(order), AT_ONCE):
         part = order[start : start + AT_ONCE]
@@ -61,25 +49,33 @@ def fit_class_head(
             given = torch.tensor(seen, device=model.device)
             features[view, start : start + len(part)] = of_parts(given, TOGETHER, read)
         progress(start + len(part))
+    return fit_to_features(shape, features, torch.tensor(labels[order] - 1, device=model.device), len(config.classes))
+
+
+def fit_to_features(
+    shape: FeatureShape, features: torch.Tensor, classes: torch.Tensor, count: int
+) -> tuple[ClassHead, float]:
+    """Return the same from features [V, n, F] of n images in each view, which are standardised IN PLACE, of `classes`
+    [n], in any order, `count` in all."""
     mean, scale = features[0].mean(dim=0), features[0].std(dim=0, correction=0).clamp(min=1e-3)
     features.sub_(mean).div_(scale)
-    classes = torch.tensor(labels[order] - 1, device=model.device).repeat(len(features), 1)
-    # The decay whose fit to the others gives the held-out images the most probability, at its best temperature; of
-    # very few images none is held out.
-    held, held_classes = features[0, : count or None], classes[0, : count or None]
-    matrix = torch.zeros(len(config.classes), shape.count(config) + 1, device=model.device)
-    chosen = []
+    every = classes.expand(len(features), -1)
+    held = len(classes) // HELD_OUT or len(classes)  # of very few images none is held out
+    kept = slice(held % len(classes), None)
+    # The decay whose fit to the others gives the held-out images the most probability, at its best temperature.
+    matrix, best = torch.zeros(count, features.shape[2] + 1, device=features.device), None
     for decay in DECAYS:
-        matrix = _fit(matrix, features[:, count:].flatten(0, 1), classes[:, count:].flatten(), decay)
-        logits = _logits(matrix, held)
-        losses = torch.stack([F.cross_entropy(logits / t, held_classes) for t in TEMPERATURES.to(logits.device)])
-        accuracy = float((logits.argmax(dim=1) == held_classes).float().mean())
-        chosen.append((float(losses.min()), decay, TEMPERATURES[losses.argmin().cpu()], accuracy, matrix))
-    _, decay, temperature, accuracy, matrix = min(chosen, key=lambda each: each[0])
-    matrix = _fit(matrix, features.flatten(0, 1), classes.flatten(), decay)
-    weights, bias = matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
-    head = ClassHead(shape, weights, bias, mean, scale, temperature.to(model.device))
-    return FittedHead(head, accuracy, decay)
+        matrix = _fit(matrix, features[:, kept].flatten(0, 1), every[:, kept].flatten(), decay)
+        logits = _logits(matrix, features[0, :held])
+        loss, temperature = min((float(F.cross_entropy(logits / t, classes[:held])), t) for t in TEMPERATURES)
+        if best is None or loss < best[0]:
+            right = float((logits.argmax(dim=1) == classes[:held]).float().mean())
+            best = loss, temperature, right, decay, matrix
+    assert best is not None
+    _, temperature, right, decay, matrix = best
+    matrix = _fit(matrix, features.flatten(0, 1), every.flatten(), decay)
+    weights = matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
+    return ClassHead(shape, *weights, mean, scale, torch.tensor(temperature, device=matrix.device)), right
 
 
 def _logits(matrix: torch.Tensor, features: torch.Tensor) -> torch.Tensor:

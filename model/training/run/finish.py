@@ -60,9 +60,8 @@ def finish(
         with_class = bits_per_dim(model, test, progress=progress, labels=images.labels.test[: len(test)])
         evaluation["classes"] = {"true_class": bits_figures(with_class)}
         progress = stage("fitting the class head", min(HEAD_IMAGES, len(images.train)), "images")
-        fitted = fit_class_head(model, images.train, images.labels.train, HEAD_IMAGES, progress)
-        save_class_head(fitted.head, directory)
-        model.class_head = fitted.head
+        model.class_head, _ = fit_class_head(model, images.train, images.labels.train, HEAD_IMAGES, progress)
+        save_class_head(model.class_head, directory)
         if by_head := answers_by_head(model, test, images.labels.test[: len(test)] - 1, stage):
             evaluation["classes"]["by_head"] = by_head.figures()
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)

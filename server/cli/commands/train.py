@@ -112,9 +112,9 @@ def _fit_class_head(options: TrainingOptions) -> None:
         images = open_for(model.config, options.data, _count_files(bar, options.data))
         assert images.labels is not None
         progress = add_stage(bar, "fitting the class head", len(images.train), "images")
-        fitted = fit_class_head(model, images.train, images.labels.train, progress=progress)
-    save_class_head(fitted.head, options.out)
-    print(f"{options.out}: the class head reads {fitted.accuracy:.1%} of the training images that it had not seen")
+        head, right = fit_class_head(model, images.train, images.labels.train, progress=progress)
+    save_class_head(head, options.out)
+    print(f"{options.out}: the class head reads {right:.1%} of the training images that it had not seen")
     print(
         f"measure it: scanline evaluate {shlex.quote(str(options.out))} --data {shlex.quote(str(options.data))} --save"
     )
