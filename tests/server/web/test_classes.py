@@ -64,6 +64,8 @@ def test_images_of_a_class_and_guidance_are_the_apis_and_their_url_paints_the_sa
     answer = classified_client.post("/v1/images/classifications", json=fields).json()
     percents = [f"{100 * probability:.1f} %" for probability in answer["data"][0]["posterior"].values()]
     assert visitor.see("#posterior .figures").all_inner_texts() == percents
+    name, probability = max(answer["data"][0]["posterior_by_bits"].items(), key=lambda each: each[1])
+    expect(visitor.see("#unusual")).to_contain_text(f"By bits alone: {name}, {100 * probability:.1f} %.")
     visitor.see("#viewer-close").click()
 
     # Without a class there is no guidance; arrow keys choose another class.
