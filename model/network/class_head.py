@@ -6,7 +6,7 @@ makes logits of it. The head is no part of the network: no painted byte and no d
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import torch
 import torch.nn.functional as F
@@ -62,7 +62,7 @@ class ClassHead:
 
     def to(self, device: torch.device) -> "ClassHead":
         """Return the head on a device."""
-        return replace(self, **{name: tensor.to(device) for name, tensor in self.tensors.items()})
+        return ClassHead(self.shape, **{name: tensor.to(device) for name, tensor in self.tensors.items()})
 
     def logits(self, features: torch.Tensor) -> torch.Tensor:
         """Return the logits [..., K] of features [..., F]."""

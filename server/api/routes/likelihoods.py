@@ -170,7 +170,7 @@ def _classifications(found: Classification, config: ModelConfig) -> Iterator[Cla
         if bits is not None and by_bits is not None:
             read["posterior_by_bits"] = named(by_bits[index].tolist())
             read["bits_per_dim"] = named(map(finite_or_null, bits[index] / config.bytes))
-            read["any_class_bits_per_dim"] = finite_or_null(mixture_bits(bits[index]) / config.bytes)
+            read["any_class_bits_per_dim"] = finite_or_null(float(mixture_bits(bits[index])) / config.bytes)
         yield ClassificationData(
             index=index,
             class_=best,
