@@ -148,7 +148,7 @@ def sure_share(figures: dict[str, Any]) -> str:
     sure = figures.get("sure", {"images": 0})
     if not sure["images"]:
         return ""
-    return f"; of {sure['images']:,} answers above {sure['above']:g}, {sure['right']:.1%} are right"
+    return f"; of {sure['images']:,} answers above {sure['above']:g}, {sure['right']:.2%} are right"
 
 
 def _guidance_rows(guidance: dict[str, Any]) -> str:
