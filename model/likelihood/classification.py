@@ -51,6 +51,12 @@ class Classification:
         """Whether each image is like the model's test images, [n] bool; of others the posterior means little."""
         return None if self.tail_probabilities is None else self.tail_probabilities >= TYPICAL
 
+    @property
+    def known(self) -> np.ndarray:
+        """Whether an image is named a class, [n] bool: unless it is not typical for another reason than noise, which
+        the class head reads over."""
+        return np.ones(len(self.noisy), bool) if self.typical is None else self.typical | self.noisy
+
 
 def posterior(bits: np.ndarray) -> np.ndarray:
     """Return the probabilities [..., K] of K classes, equally likely before, given what an image costs under each,

@@ -28,7 +28,7 @@ def classify(
     as_json: Json = False,
 ) -> None:
     """Print the most probable class of each picture, and its probability under a uniform prior: by the model's class
-    head, and by bits. A picture that is unlike the model's test images has none."""
+    head, and by bits. A picture that is unlike the model's test images, for more than its noise, has none."""
     from scanline.model.inference import load
     from scanline.server.cli.sampling import outlier_note, picture_files
 
@@ -61,10 +61,10 @@ def classify(
         print(json.dumps({"data": rows}))
         return
     for row, (path, name, tail) in enumerate(zip(pictures, result.best, tails, strict=True)):
-        if note := outlier_note(tail):
-            print(f"-  -  {path}{note}")
+        if not result.known[row]:
+            print(f"-  -  {path}{outlier_note(tail)}")
             continue
-        other = ""
+        other = outlier_note(tail)
         if result.logits is not None and of_bits is not None:
-            other = f"  by bits: {result.class_names[of_bits[row].argmax()]}  {of_bits[row].max():.4f}"
+            other += f"  by bits: {result.class_names[of_bits[row].argmax()]}  {of_bits[row].max():.4f}"
         print(f"{name}  {posterior[row].max():.4f}  {path}{other}")

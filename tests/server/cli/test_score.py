@@ -114,8 +114,11 @@ def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_pat
     file.write_bytes(encode(noisy))
     law = load(directory, device="cpu").classify(noisy)
     words = f"unlike what the model knows (p <= {law.tail_probabilities[0]:.4f})"
-    line = f"-  -  {file}  {words}\n"
+    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  {words}\n"
     assert done("classify", "--model", directory, file) == line
+    (tmp_path / "clean.png").write_bytes(encode(np.where(noisy == 3, 0, 254).astype(np.uint8)))
+    said = done("classify", "--model", directory, tmp_path / "clean.png")  # without noise, and not a test image
+    assert said.startswith(f"-  -  {tmp_path / 'clean.png'}  unlike what the model knows (p <= ")
     (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))["data"]
     assert (row["typical"], row["tail_probability"]) == (False, pytest.approx(law.tail_probabilities[0]))
     as_it_is = load(directory, device="cpu").classify(noisy, clean="off").bits / 35

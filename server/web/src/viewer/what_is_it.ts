@@ -19,6 +19,7 @@ interface ClassifiedImage {
   posterior: Record<string, number>;
   posterior_by_bits: Record<string, number> | null;
   typical: boolean | null;
+  noisy: boolean;
   tail_probability: number | null;
 }
 
@@ -46,7 +47,7 @@ export async function showWhatItIs(viewed: Painted): Promise<void> {
 
 function showAnswer(image: ClassifiedImage, readBy: string): void {
   const { posterior, posterior_by_bits: byBits, typical, tail_probability: tail } = image;
-  const all = typical === false ? [] : Object.entries(posterior);
+  const all = typical === false && !image.noisy ? [] : Object.entries(posterior);
   const shown = all.length <= MAX_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MAX_CLASSES);
   find("posterior", HTMLElement).replaceChildren(
     ...shown.map(([name, probability]) => {
@@ -54,7 +55,7 @@ function showAnswer(image: ClassifiedImage, readBy: string): void {
       return make("li", {}, make("span", {}, name), bar, make("span", { className: "figures" }, percent(probability)));
     }),
   );
-  const sentences = typical === null || tail === null ? [] : [unusual(typical, tail)];
+  const sentences = typical === null || tail === null ? [] : [unusual(image, tail)];
   if (all.length && byBits && readBy === "head") {
     const [name, probability] = Object.entries(byBits).reduce((best, each) => (each[1] > best[1] ? each : best));
     sentences.unshift(`Read by a head trained for it. By bits alone: ${name}, ${percent(probability)}.`);
@@ -66,9 +67,9 @@ function percent(probability: number): string {
   return `${(100 * probability).toFixed(1)} %`;
 }
 
-function unusual(typical: boolean, tail: number): string {
+function unusual({ typical, noisy }: ClassifiedImage, tail: number): string {
   const share = `${(100 * tail).toLocaleString("en", { maximumSignificantDigits: 2 })} %`;
-  return typical
-    ? `A usual picture for this model: up to ${share} of its test images are as unusual.`
-    : `Unlike what the model knows: at most ${share} of its test images are as unusual. It names no class.`;
+  if (typical) return `A usual picture for this model: up to ${share} of its test images are as unusual.`;
+  if (noisy) return `The picture has noise: at most ${share} of the test images are as unusual.`;
+  return `Unlike what the model knows: at most ${share} of its test images are as unusual. It names no class.`;
 }
