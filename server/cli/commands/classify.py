@@ -64,7 +64,7 @@ def classify(
         if not result.known[row]:
             print(f"-  -  {path}{outlier_note(tail)}")
             continue
-        other = outlier_note(tail)
+        other = "  with noise" if result.noisy[row] else ""
         if result.logits is not None and of_bits is not None:
             other += f"  by bits: {result.class_names[of_bits[row].argmax()]}  {of_bits[row].max():.4f}"
         print(f"{name}  {posterior[row].max():.4f}  {path}{other}")

@@ -114,7 +114,7 @@ def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_pat
     file.write_bytes(encode(noisy))
     law = load(directory, device="cpu").classify(noisy)
     words = f"unlike what the model knows (p <= {law.tail_probabilities[0]:.4f})"
-    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  {words}\n"
+    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  with noise\n"
     assert done("classify", "--model", directory, file) == line
     (tmp_path / "clean.png").write_bytes(encode(np.where(noisy == 3, 0, 254).astype(np.uint8)))
     said = done("classify", "--model", directory, tmp_path / "clean.png")  # without noise, and not a test image
