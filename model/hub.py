@@ -16,6 +16,7 @@ from typing import Any
 from scanline.model import extras
 from scanline.model.formats.model_card import CARD, with_metadata
 from scanline.model.formats.model_dir import (
+    CLASS_HEAD,
     CONFIG,
     EVALUATION,
     GENERATION,
@@ -65,7 +66,8 @@ def fetch(name: str) -> Path:
             raise ValueError(f"{name} is not a model of Scanline: {str(error).replace(f'{directory}/', '')}") from None
         if wrong := [file for file in weights if not SAFETENSORS.fullmatch(file)]:
             raise ValueError(f"{name} is not a model of Scanline: {wrong[0]!r} is not a safetensors file")
-        return _checked(name, partial(download, allow_patterns=weights), directory.name, weights, MAX_WEIGHT_BYTES)
+        wanted = [*weights, CLASS_HEAD]
+        return _checked(name, partial(download, allow_patterns=wanted), directory.name, weights, MAX_WEIGHT_BYTES)
 
 
 def _checked(name: str, download: Any, revision: str | None, needed: Sequence[str], limit: int) -> Path:
@@ -115,7 +117,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
 
     own, directory = model_name(directory.resolve()), directory.resolve()
     card = _card(directory / CARD, f"# {own}\n\nA linear transformer that paints images.\n")
-    optional = [EVALUATION, GENERATION, INDEX, *dict.fromkeys(PICTURE.findall(card))]
+    optional = [CLASS_HEAD, EVALUATION, GENERATION, INDEX, *dict.fromkeys(PICTURE.findall(card))]
     files = [CONFIG, *weight_files(directory), *(file for file in optional if (directory / file).is_file())]
     with TemporaryDirectory() as folder, _one_sentence(api, name, f"{name}:"):
         # The files of the model, and the card, with metadata at its head.
@@ -130,7 +132,8 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
             folder_path=folder,
             revision=branch,
             commit_message=message or f"Push {own}",
-            delete_patterns=[WEIGHTS, INDEX, EVALUATION, GENERATION, SHARDS],  # else an earlier model's would be read
+            # else an earlier model's would be read
+            delete_patterns=[WEIGHTS, CLASS_HEAD, INDEX, EVALUATION, GENERATION, SHARDS],
         )
     return str(commit.commit_url)
 

@@ -14,8 +14,8 @@ WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "webs
 # The rooms of a floor, each of which imports only those before it; files beside them are rooms, too.
 SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
 MODEL = [
-    *("config", "state", "network", "precision", "atomic", "inputs", "named_files", "class_names"),
-    *("defaults", "images", "likelihood", "extras", "resources", "formats", "hub", "zoo", "device", "backends"),
+    *("config", "state", "resources", "network", "precision", "atomic", "inputs", "named_files", "class_names"),
+    *("defaults", "images", "likelihood", "extras", "formats", "hub", "zoo", "device", "backends"),
     *("sampling", "datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels"),
     *("progress", "inference"),
 ]

@@ -21,6 +21,8 @@ def causal_conv(
     conv_state: torch.Tensor | None = None,  # [B, width + BEYOND, D], changed in place; None: nothing is kept
 ) -> torch.Tensor:
     """Return y [B, n, D] as `reference.causal_conv`. Without `conv_state`, `first` is 0."""
+    if conv_state is None and x.shape[1] % width == 0:
+        return _causal_conv_of_rows(x, conv_weight, width)
     count, reach = x.shape[1], width + BEYOND - 1  # pixels back to the furthest neighbour
     pixel = torch.arange(first, first + count, device=x.device)
     if conv_state is None:
@@ -38,6 +40,16 @@ def causal_conv(
         last = pixel[-len(conv_state[0]) :]
         conv_state[:, last % len(conv_state[0])] = x[:, -len(last) :]
     return y
+
+
+def _causal_conv_of_rows(x: torch.Tensor, conv_weight: torch.Tensor, width: int) -> torch.Tensor:
+    """Return the same of the first rows of images: with a border of zeros nothing is compared, in a third of the time
+    on a CPU."""
+    rows = x.unflatten(1, (-1, width))
+    bordered, y = F.pad(rows, (0, 0, 2, 2, 1, 0)), rows
+    for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
+        y = y + weight * bordered[:, 1 - up : 1 - up + rows.shape[1], 2 - left : 2 - left + width]
+    return y.flatten(1, 2)
 
 
 def normed_causal_conv(

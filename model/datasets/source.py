@@ -10,6 +10,7 @@ import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
+from scanline.model.config import ModelConfig
 from scanline.model.datasets import folder
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError, no_picture
@@ -92,6 +93,21 @@ def open_data(
     sides = (Subset(images, split.train), Subset(images, split.test))
     whole = ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates, is_folder=path.is_dir())
     return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
+
+
+def open_for(
+    config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda done, total: None
+) -> ImageSet:
+    """Return the images at `path` as a model of this configuration reads them, with labels where it knows classes;
+    DataError where they are of another size or other classes."""
+    of_folder = path.is_dir() and not any(datasets.is_in(name, path) for name in datasets.DATASETS)
+    size = (config.width, config.height) if of_folder else None
+    found = open_data(path, size, of_folder and config.channels == 1, progress, classes=bool(config.classes))
+    if (found.height, found.width, found.channels) != (config.height, config.width, config.channels):
+        raise DataError(f"{path} has pictures of {found.size}, and the model needs {config.size}")
+    if found.labels is not None and found.labels.names != config.class_names:
+        raise DataError(f"the classes of {path} are not the model's: {', '.join(config.class_names)}")
+    return found
 
 
 def mapped_array(path: Path) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.classes import ClassMeasurements
 from scanline.model.evaluation.figures import INK, SAMPLES, TESTS, data_url, grid_picture, picture
+from scanline.model.evaluation.metrics import sure_share
 
 WHITE_FROM = 0.6  # share of a row from which a cell is so dark that its number is white
 
@@ -44,9 +45,11 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: Cla
             _figure("plot", f'src="{data_url(plot)}"', "Confusion matrix of samples", "Samples: % of each row."),
         ]
     # How well the model tells classes apart: by its own likelihoods.
-    if measured.confusion is not None:
+    if measured.by_bits is not None:
         right = numbers["classification"]
-        plot = confusion_plot(measured.confusion, measured.names, "class of the test image", "the model's class", TESTS)
+        plot = confusion_plot(
+            measured.by_bits.confusion, measured.names, "class of the test image", "the model's class", TESTS
+        )
         parts += [
             "<p>The model itself is a classifier: a test image has the class with which it"
             f"{' and its mirror image' if config.mirrored else ''} costs the fewest bits. That"
@@ -56,6 +59,12 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: Cla
                 "plot", f'src="{data_url(plot)}"', "Confusion matrix of test images", "Test images: % of each row."
             ),
         ]
+    # And by the head that was trained for it, from one reading.
+    if head := numbers.get("by_head"):
+        parts.append(
+            f"<p>Read by its class head, {head['accuracy']:.2%} ± {head['standard_error']:.2%} of"
+            f" {head['images']:,} test images are right, at one reading an image{sure_share(head)}.</p>"
+        )
     if "guidance" in evaluation:
         parts.append(_guidance(config, evaluation["guidance"], measured))
     return "\n".join(parts)

@@ -11,6 +11,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+import torch
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import CLASSES
@@ -29,6 +30,7 @@ READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
 EACH = 1_000  # samples of each class
 SHOWN = 10  # of these, on the report's sheet
+SURE = 0.99  # the probability above which an answer counts as sure
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,46 @@ class ClassSamples:
 
 
 @dataclass(frozen=True)
+class Answers:
+    """The probabilities that a way of reading gives the classes of n test images."""
+
+    true: np.ndarray  # [n] int64, the class of each
+    posterior: np.ndarray  # [n, K] float64
+
+    @property
+    def confusion(self) -> np.ndarray:
+        """How many test images of a class (row) are given each class, [K, K] int64."""
+        return _confusion(self.true, self.posterior.argmax(axis=1), self.posterior.shape[1])
+
+    def figures(self) -> dict[str, Any]:
+        """Return what evaluation.json holds of them."""
+        count, right = len(self.true), int(self.confusion.trace())
+        sure = self.posterior.max(axis=1) > SURE
+        return {
+            "accuracy": right / count,
+            "standard_error": sqrt(right * (count - right) / count) / count,
+            "images": count,
+            "sure": {
+                "above": SURE,
+                "images": int(sure.sum()),
+                "right": float((self.posterior.argmax(axis=1) == self.true)[sure].mean()) if sure.any() else None,
+            },
+            "confusion": self.confusion.tolist(),
+        }
+
+
+@dataclass(frozen=True)
 class ClassMeasurements:
     """The measurements; None for those that were not requested."""
 
     names: tuple[str, ...]  # of K classes
     true_class: np.ndarray  # [m] float64, bits/dim of the test images with their class
-    confusion: np.ndarray | None  # [K, K] int64: how many test images of a class (row) the model gives each class
+    by_bits: Answers | None  # of the first test images
     samples: ClassSamples | None
     guided: tuple[ClassSamples, ...] = ()  # with the same seed and as many as `samples`, in the order asked for
     any_class: np.ndarray | None = None  # [classified] float64, bits/dim of the first test images, their class drawn
     readings: int = 0  # of the classified images under a class, mirrored ones included
+    by_head: Answers | None = None  # of all test images, where the model has a class head
 
 
 def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
@@ -113,11 +145,12 @@ def measure_classes(
         for weight in (1.0, *guidance):
             requests = [GenerateRequest(0, each, seed, label=label, guidance=weight) for label in labels.tolist()]
             samples.append(_sample(model, classifier, requests, stage, precision=precision, backend=backend))
-    confusion = _confusion(classes[:first], compared.argmin(axis=1), len(labels)) if first else None
+    by_head = answers_by_head(model, test, classes, stage, labels)
+    by_bits = Answers(classes[:first].astype(np.int64), classification.posterior(compared)) if first else None
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
     unguided = samples[0] if samples else None
     read = first * classification.readings(model.config)
-    return ClassMeasurements(CLASSES[dataset], true, confusion, unguided, tuple(samples[1:]), any_class, read)
+    return ClassMeasurements(CLASSES[dataset], true, by_bits, unguided, tuple(samples[1:]), any_class, read, by_head)
 
 
 def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
@@ -125,16 +158,11 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
     result: dict[str, Any] = {"names": list(measured.names), "true_class": bits_figures(measured.true_class)}
     if measured.any_class is not None:
         result["any_class"] = bits_figures(measured.any_class)
-    if measured.confusion is not None:
-        images, right = int(measured.confusion.sum()), int(measured.confusion.trace())
-        result["classification"] = {
-            "accuracy": right / images,
-            "standard_error": sqrt(right * (images - right) / images) / images,
-            "images": images,
-            "readings": measured.readings,
-            "readings_at_once": READ_AT_ONCE,
-            "confusion": measured.confusion.tolist(),
-        }
+    if measured.by_bits is not None:
+        read = {"readings": measured.readings, "readings_at_once": READ_AT_ONCE}
+        result["classification"] = measured.by_bits.figures() | read
+    if measured.by_head is not None:
+        result["by_head"] = measured.by_head.figures()
     if measured.samples is not None:
         counts = measured.samples.confusion
         result["samples"] = {
@@ -145,6 +173,22 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
             "confusion": counts.tolist(),
         }
     return result
+
+
+def answers_by_head(
+    model: Transformer, images: np.ndarray, classes: np.ndarray, stage: Stage, labels: np.ndarray | None = None
+) -> Answers | None:
+    """Return what the class head says of images [n, N] uint8 of `classes` [n], None
+    where the model has none. labels: [K], of each class, where that is not the model's order."""
+    if model.class_head is None:
+        return None
+    progress, logits = stage("classifying by the class head", len(images), "images"), []
+    for start in range(0, len(images), READ_AT_ONCE):
+        part = images[start : start + READ_AT_ONCE]
+        logits.append(model.class_logits(torch.tensor(part, device=model.device)).double().cpu())
+        progress(start + len(part))
+    posterior = torch.cat(logits).softmax(dim=1).numpy()
+    return Answers(classes.astype(np.int64), posterior if labels is None else posterior[:, labels - 1])
 
 
 def _under_each_class(

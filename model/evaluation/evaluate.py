@@ -11,9 +11,16 @@ import torch
 
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
-from scanline.model.datasets.source import open_data
+from scanline.model.datasets.source import open_for
 from scanline.model.device import AUTO, resolve_backend
-from scanline.model.evaluation.classes import CLASSIFIED, EACH, class_figures, labels_of_set, measure_classes
+from scanline.model.evaluation.classes import (
+    CLASSIFIED,
+    EACH,
+    answers_by_head,
+    class_figures,
+    labels_of_set,
+    measure_classes,
+)
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
 from scanline.model.evaluation.guidance import guidance_figures
@@ -138,23 +145,19 @@ def _of_pictures(
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
     published sets."""
-    config = model.config
-    size = (config.width, config.height) if data.is_dir() else None
-    found = open_data(data, size, data.is_dir() and config.channels == 1, classes=bool(config.classes))
-    if (found.height, found.width, found.channels) != (config.height, config.width, config.channels):
-        raise ValueError(f"{data} has pictures of {found.size}, and the model needs {config.size}")
+    config, found = model.config, open_for(model.config, data)
     test = found.test[:count]
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), backend)
     result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
     if found.labels is not None:
-        if found.labels.names != config.class_names:
-            raise ValueError(f"the classes of {data} are not the model's: {', '.join(config.class_names)}")
         progress = stage("scoring test images with their class", len(test), "images")
         labels = found.labels.test[: len(test)]
         result["classes"] = {
             "true_class": bits_figures(bits_per_dim(model, test, precision, progress, backend, labels))
         }
+        if by_head := answers_by_head(model, test, labels - 1, stage):
+            result["classes"]["by_head"] = by_head.figures()
     return result
 
 

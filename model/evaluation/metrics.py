@@ -130,9 +130,10 @@ def _class_rows(classes: dict[str, Any]) -> str:
     if drawn := classes.get("any_class"):
         spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error'] or 0:.4f}"
         rows.append(f"| test bits/dim where the class is drawn | {spread} on {drawn['images']:,} test images |")
-    if given := classes.get("classification"):
-        share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%}"
-        rows.append(f"| classification by the bits under every class | {share} of {given['images']:,} test images |")
+    for key, way in (("by_head", "the class head"), ("classification", "the bits under every class")):
+        if given := classes.get(key):
+            share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%}"
+            rows.append(f"| classification by {way} | {share} of {given['images']:,} test images{sure_share(given)} |")
     if samples := classes.get("samples"):
         of_each = samples["as_asked_of_each"]
         rows.append(
@@ -140,6 +141,14 @@ def _class_rows(classes: dict[str, Any]) -> str:
             f" small classifier, from {min(of_each):.1%} to {max(of_each):.1%} of a class |"
         )
     return "".join(f"\n{row}" for row in rows)
+
+
+def sure_share(figures: dict[str, Any]) -> str:
+    """Return the words for the answers of figures that are sure, after a semicolon; none where there are none."""
+    sure = figures.get("sure", {"images": 0})
+    if not sure["images"]:
+        return ""
+    return f"; of {sure['images']:,} answers above {sure['above']:g}, {sure['right']:.2%} are right"
 
 
 def _guidance_rows(guidance: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Weights of model directories: model.safetensors, in shards with an index above 16 MB.
+"""Weights of model directories: model.safetensors, in shards with an index above 16 MB, and of class heads.
 
 Loading is strict: every tensor must be present, of the right shape and finite, or ModelDirectoryError says in one
 sentence what is wrong. Weights are stored in float16 (widening is exact) and computed in float32. A save is atomic,
@@ -17,7 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from scanline.model.atomic import write_atomically
+from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import (
+    CLASS_HEAD,
     CONFIG,
     INDEX,
     WEIGHTS,
@@ -27,6 +29,7 @@ from scanline.model.formats.model_dir import (
     weight_files,
 )
 from scanline.model.named_files import check_file, read_file
+from scanline.model.network.class_head import ClassHead, FeatureShape
 from scanline.model.network.transformer import Transformer
 from scanline.model.resources import one_torch_thread
 
@@ -34,6 +37,7 @@ SHARD = re.compile(r"model-([0-9a-f]{8}-)?\d{5}-of-\d{5}\.safetensors")
 SHARD_BYTES = 16_000_000
 METADATA = {"format": "pt"}  # as Hugging Face's libraries ask for
 LFS_POINTER = b"version https://git-lfs"
+MAX_CELLS = 64  # of a class head, in a row
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -43,6 +47,7 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     A reader follows the index where there is one, else model.safetensors; so one atomic move changes what is loaded.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    (directory / CLASS_HEAD).unlink(missing_ok=True)  # first: a class head is for the weights that it was fitted to
     tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
     shards = _shards(tensors)
     config = model.config.to_dict()
@@ -88,8 +93,42 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
     if missing := sorted(set(expected) - set(tensors)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
     model = Transformer(config)
+    head = _load_class_head(directory, config)
+    model.class_head = None if head is None else head.to(torch.device(device))
     model.load_state_dict(tensors)
     return model.to(device).eval().requires_grad_(False)
+
+
+def save_class_head(head: ClassHead, directory: Path) -> None:
+    """Write the class head of the model in `directory`."""
+    shape = {"layers": " ".join(map(str, head.shape.layers)), "cells": str(head.shape.cells)}
+    data = save({name: tensor.detach().cpu().contiguous() for name, tensor in head.tensors.items()}, METADATA | shape)
+    write_atomically(directory / CLASS_HEAD, partial(Path.write_bytes, data=data))
+
+
+def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
+    """Return the class head of a model directory, None where it has none; ModelDirectoryError where it is wrong."""
+    path = directory / CLASS_HEAD
+    if not path.exists():
+        return None
+    with reading(path):
+        check_file(path)
+        with safe_open(path, framework="pt") as file:
+            said = file.metadata() or {}
+        shape = FeatureShape(tuple(map(int, said.get("layers", "").split())), int(said.get("cells", "0")))
+        if not shape.layers or not 0 <= min(shape.layers) <= max(shape.layers) <= config.layers:
+            raise ValueError(f"a class head reads the outputs of layers 0 to {config.layers}, not {shape.layers}")
+        if not 1 <= shape.cells <= MAX_CELLS:
+            raise ValueError(f"a class head has 1 to {MAX_CELLS} cells, not {shape.cells}")
+        with torch.device("meta"):
+            expected = ClassHead.empty(shape, config).tensors
+        tensors: dict[str, torch.Tensor] = {}
+        _read_tensors(path, expected, tensors)
+        if missing := sorted(set(expected) - set(tensors)):
+            raise ValueError(f"the class head lacks the tensor {missing[0]!r}")
+        if not (tensors["scale"] > 0).all() or not tensors["temperature"] > 0:
+            raise ValueError("scale and temperature of a class head must be above 0")
+    return ClassHead(shape, **tensors)
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -27,6 +27,7 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 EVALUATION = "evaluation.json"
 GENERATION = "generation_config.json"
+CLASS_HEAD = "classes.safetensors"
 MAX_SMALL_BYTES = 10_000_000  # of each of these but the weights
 FILE_NAME = re.compile(r"\w[\w.-]{0,254}", re.ASCII)
 MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
@@ -45,6 +46,7 @@ class ModelInfo:
     cleaning: Cleaning | None = None  # this and the next two: where it has been evaluated
     typicality: Typicality | None = None
     bits_per_dim: float | None = None  # of the test images
+    has_class_head: bool = False
 
 
 def read_info(directory: Path) -> ModelInfo:
@@ -56,6 +58,7 @@ def read_info(directory: Path) -> ModelInfo:
         read_cleaning(directory),
         read_typicality(directory),
         tested_bits_per_dim(directory),
+        (directory / CLASS_HEAD).exists(),
     )
 
 
@@ -124,6 +127,8 @@ def write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
     """Add an evaluation to evaluation.json: at its top for the default precision, else under the precision's name."""
     kept = read_evaluation(directory)
     if evaluation["precision"] == DEFAULT:
+        if "classes" in evaluation:  # parts of it that were not measured this time stay
+            evaluation = evaluation | {"classes": kept.get("classes", {}) | evaluation["classes"]}
         kept |= evaluation
     else:
         measured = {key: evaluation[key] for key in MEASURED if key in evaluation}

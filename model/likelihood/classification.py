@@ -1,9 +1,10 @@
-"""Classification: the bits of an image under each class of a model, and the posterior that follows from them.
+"""Classification: which class an image shows, as two readings say it.
 
-A class-conditional model is a generative classifier: by Bayes, with every class equally likely before, a class's
-probability given the image is in proportion to 2^-bits. A model that was trained on mirrored images too reads an image
-both ways, and its classes are compared by the mean of both: what speaks for a class by chance in one seldom does in the
-other. The arithmetic is numpy's, for processes without torch.
+By the class head, where a model has one (model/network/class_head.py): from one reading of the image without a class.
+By bits: a class-conditional model is a generative classifier. By Bayes, with every class equally likely before, a
+class's probability given the image is in proportion to 2^-bits. A model that was trained on mirrored images too reads
+an image both ways, and its classes are compared by the mean of both: what speaks for a class by chance in one seldom
+does in the other. The arithmetic is numpy's, for processes without torch.
 """
 
 from dataclasses import dataclass
@@ -17,28 +18,44 @@ from scanline.model.likelihood.typicality import TYPICAL
 
 @dataclass(frozen=True)
 class Classification:
-    """Images under every class."""
+    """Images as one or both readings see them."""
 
     class_names: tuple[str, ...]  # K names
-    bits: np.ndarray  # [n, K] float64, of each whole image under each class
-    compared_bits: np.ndarray  # [n, K] float64: those, or their mean with those of the mirror image
+    bits: np.ndarray | None  # [n, K] float64, of each whole image under each class; None: not read by bits
+    compared_bits: np.ndarray | None  # [n, K] float64: those, or their mean with those of the mirror image
     noisy: np.ndarray  # [n] bool, whether each image had noise of codecs or scanners
     tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
+    logits: np.ndarray | None = None  # [n, K] float32, of the class head; None: the model has none
 
     @property
     def posterior(self) -> np.ndarray:
-        """The probability of each class given each image, [n, K] float64."""
-        return posterior(self.compared_bits)
+        """The probability of each class given each image, [n, K] float64: by the class head where there is one, else
+        by bits."""
+        if self.logits is not None:
+            return posterior(-self.logits.astype(np.float64) / np.log(2))
+        assert self.posterior_by_bits is not None
+        return self.posterior_by_bits
+
+    @property
+    def posterior_by_bits(self) -> np.ndarray | None:
+        """The probability of each class given each image by bits, [n, K] float64; None where these were not read."""
+        return None if self.compared_bits is None else posterior(self.compared_bits)
 
     @property
     def best(self) -> tuple[str, ...]:
         """The name of each image's most probable class; of equals, the first."""
-        return tuple(self.class_names[label] for label in self.compared_bits.argmin(axis=-1))
+        return tuple(self.class_names[label] for label in self.posterior.argmax(axis=-1))
 
     @property
     def typical(self) -> np.ndarray | None:
         """Whether each image is like the model's test images, [n] bool; of others the posterior means little."""
         return None if self.tail_probabilities is None else self.tail_probabilities >= TYPICAL
+
+    @property
+    def known(self) -> np.ndarray:
+        """Whether an image is named a class, [n] bool: unless it is not typical for another reason than noise, which
+        the class head reads over."""
+        return np.ones(len(self.noisy), bool) if self.typical is None else self.typical | self.noisy
 
 
 def posterior(bits: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
 from scanline.model.network.block import ACTIVATIONS, Activation, Block, Conv, new_conv_weight, with_conv
+from scanline.model.network.class_head import ClassHead, FeatureShape, of_parts
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.window_input import WindowInput, window
@@ -98,6 +99,7 @@ class Transformer(nn.Module):
     """Predicts the parameters of the distribution of the next step's bytes from the bytes painted so far."""
 
     embedding: Embedding | WindowInput
+    class_head: ClassHead | None = None  # of a model directory that has one; not in the state_dict
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -145,13 +147,7 @@ class Transformer(nn.Module):
         if images.shape[1] != self.config.bytes or not start < stop <= self.config.bytes or not whole:
             raise ValueError(f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes")
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
-
-        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
-            if state is None and isinstance(norm, nn.LayerNorm):
-                return normed_causal_conv(x, norm.weight, norm.bias, conv_weight, self.config.width)
-            conv_state = None if state is None else state.conv_state[number]
-            return causal_conv(norm(x), conv_weight, start // self.config.channels, self.config.width, conv_state)
-
+        conv = self._sequence_conv(start, state)
         x, base = self._read_in(images, position, labels, conv)
         for i, layer in enumerate(self.layers):
             s, z = (None, None) if state is None else (state.s[i].float(), state.z[i])
@@ -161,6 +157,34 @@ class Transformer(nn.Module):
         if state is not None:
             state.position.fill_(stop)
         return self._read_out(x, base)
+
+    def features(self, images: torch.Tensor, shape: FeatureShape) -> torch.Tensor:
+        """Return the features [B, F] float32 of images [B, N] uint8, read without a class."""
+        config = self.config
+        position = torch.arange(config.first, config.bytes, config.step_bytes, device=self.device)
+        conv = self._sequence_conv(config.first, None)
+        outputs = [self._read_in(images, position.unsqueeze(0), None, conv)[0]]
+        for i, layer in enumerate(self.layers[: max(shape.layers)]):
+            outputs.append(layer.parallel(outputs[-1], None, None, conv, i)[0])
+        return shape.averages(config, outputs)
+
+    def class_logits(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the logits [n, K] float32 of images [n, N] uint8 by the class head, which there must be: of each image
+        by itself, since a product of another shape may round differently."""
+        head = self.class_head
+        assert head is not None
+        return of_parts(images, 1, lambda image: head.logits(self.features(image, head.shape)))
+
+    def _sequence_conv(self, start: int, state: State | None) -> Conv:
+        """Return the causal convolution of a sequence from byte `start` on; a given state is changed IN PLACE."""
+
+        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+            if state is None and isinstance(norm, nn.LayerNorm):
+                return normed_causal_conv(x, norm.weight, norm.bias, conv_weight, self.config.width)
+            conv_state = None if state is None else state.conv_state[number]
+            return causal_conv(norm(x), conv_weight, start // self.config.channels, self.config.width, conv_state)
+
+        return conv
 
     def sampled(
         self, images: torch.Tensor, position: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor | None = None

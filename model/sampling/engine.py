@@ -93,10 +93,13 @@ class Engine:
                 else:
                     self.streams.add(command)
                     self.admission.add(command)
-            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected, coded=coded):
+            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected):
+                kind, classified = (inspected, command.coded), command.classified
                 stop = self.length if inspected is None else inspected.stop
                 prefills = [
-                    PrefillRequest(command.id, i, images[i], stop, True, label(i), tolerance(i), inspected, coded)
+                    PrefillRequest(
+                        command.id, i, images[i], stop, True, label(i), tolerance(i), *kind, classified and not label(i)
+                    )
                     for i in command.indices
                 ]
                 self.prefills.add(command.id, command.client, prefills)
@@ -191,13 +194,15 @@ class Engine:
         prefill, state = ended.prefill, ended.state
         if state is None:
             return FAILED
-        if not np.isfinite(state.bits_of(ended.row)[state.first :]).all():
+        logits = np.zeros(0) if state.logits is None else state.logits[ended.row]
+        if not np.isfinite(state.bits_of(ended.row)[state.first :]).all() or not np.isfinite(logits).all():
             return NOT_FINITE
         if prefill.is_score:
             steps = state.numbers() if isinstance(state, Inspection) else None
             intervals = state.intervals_of(ended.row) if prefill.coded else None
             coded = b"" if intervals is None else intervals.tobytes()
-            events.append(Scored(prefill.request, prefill.index, state.bits_of(ended.row).tobytes(), steps, coded))
+            bits = state.bits_of(ended.row).tobytes()
+            events.append(Scored(prefill.request, prefill.index, bits, steps, coded, logits.tobytes()))
         else:
             self.admission.put_prefix(prefill, state.prefix(ended.row))
         return ""

@@ -15,10 +15,11 @@ import torch
 
 from scanline.kernels.codec.reference import histogram_starts
 from scanline.kernels.philox import uniforms
+from scanline.model import resources
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
-from scanline.model.backends.pending import DeviceClock, Pending, to_device
+from scanline.model.backends.pending import DeviceClock, Pending, to_device, to_host
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer, first_byte_bits
@@ -31,6 +32,7 @@ from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.state import State
 
 REPORTED_STEPS = 84  # between two reports of a prefill: two tiles of the cpu kernel
+CLASSIFIED_AT_ONCE = 4  # images on a GPU, one after the other: a pass of some milliseconds
 
 
 class Generator:
@@ -51,6 +53,10 @@ class Generator:
         self.model, self.backend, self.pool = opened.model, opened.backend, opened.slots
         self.backend_name, self.fallbacks = opened.name, opened.fallbacks
         self.config, self.slots, self.spare, self.precision = model.config, slots, spare, precision
+        head = self.model.class_head
+        self.model.class_head = None if head is None else head.to(self.model.device)
+        on_cpu = self.model.device.type == "cpu"
+        self.classified_at_once = (threads or resources.threads()) if on_cpu else CLASSIFIED_AT_ONCE
 
     @property
     def is_asynchronous(self) -> bool:
@@ -81,11 +87,13 @@ class Generator:
         tolerances: Sequence[int] = (),
         inspected: StepRange | None = None,
         coded: bool = False,
+        classified: bool = False,
     ) -> PrefillState:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
 
         labels: [B], as in ImageSpec; tolerances: [B], as in PrefillBatch; all 0 by default. inspected: the steps of one
-        image whose numbers are kept. coded: the bytes' intervals are kept, too.
+        image whose numbers are kept. coded: the bytes' intervals are kept, too. classified: after the last byte, the
+        class head reads the images.
         """
         first = self.config.first
         ends = np.array(stops, np.int64)
@@ -103,7 +111,8 @@ class Generator:
             np.array(tolerances or [0] * len(images), np.int64),
             intervals=self._no_intervals(images) if coded else None,
         )
-        what = batch, bits, first, first, self.config.step_bytes
+        logits = np.zeros((len(images), len(self.config.classes)), np.float32) if classified else None
+        what = batch, bits, first, first, self.config.step_bytes, logits
         return PrefillState(*what) if inspected is None else Inspection(*what, wanted=inspected)
 
     def _no_intervals(self, images: np.ndarray) -> torch.Tensor:
@@ -126,7 +135,24 @@ class Generator:
         if steps is not None and in_chunks:
             stop = min(stop, start + steps * self.config.step_bytes)
         prefill.position = stop
-        return self._run(prefill, start, stop) if start < stop else Pending.ended(0.0)
+        if start < stop:
+            return self._run(prefill, start, stop)
+        return Pending.ended(0.0) if prefill.done else self._classify(prefill)
+
+    def _classify(self, prefill: PrefillState) -> Pending[float]:
+        """Start to compute the logits of the next images of a prefill, IN PLACE: so many that it is a short pass."""
+        assert prefill.logits is not None
+        clock, first = DeviceClock(self.model.device), prefill.classified
+        images = prefill.batch.images[first : first + self.classified_at_once]
+        logits = prefill.logits[first : first + len(images)]
+        prefill.classified += len(images)
+        found, seconds = to_host(self.model.class_logits(images)), clock.stop()
+
+        def ended() -> float:
+            logits[:] = found.wait().numpy()
+            return seconds.wait()
+
+        return Pending(ended)
 
     @torch.inference_mode()
     def _run(self, prefill: PrefillState, start: int, stop: int) -> Pending[float]:

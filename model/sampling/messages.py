@@ -194,6 +194,7 @@ class ScoreRequest:
     tolerances: tuple[int, ...] = ()  # of each image, as in Backend.prefill; empty: all 0
     inspected: StepRange | None = None  # each image is read to its stop only, and Scored has the numbers of the steps
     coded: bool = False  # Scored has the bytes' intervals; at tolerance 0, without inspected steps
+    classified: bool = False  # Scored of an image with label 0 has the logits of the class head, which there must be
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
     digest: str = ""  # of the model that must score them (Ready.digest); empty: any
@@ -328,6 +329,7 @@ class Scored:
     bits: bytes
     steps: StepNumbers | None = None
     intervals: bytes = b""  # of a request to be coded: start and width of each byte in coder.TOTAL, [N, 2] uint32
+    logits: bytes = b""  # of the class head, K float32
 
 
 @dataclass(frozen=True)

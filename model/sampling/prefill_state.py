@@ -20,10 +20,12 @@ class PrefillState:
     first: int  # byte that the network runs
     position: int  # or an image's stop, where that is before it
     step_bytes: int
+    logits: np.ndarray | None = None  # [B, K] float32, of images that are classified, after the last byte
+    classified: int = 0  # images of which the logits are there
 
     @property
     def done(self) -> bool:
-        return self.position >= self.stop
+        return self.position >= self.stop and (self.logits is None or self.classified == len(self.logits))
 
     @property
     def stop(self) -> int:

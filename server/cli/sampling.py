@@ -68,7 +68,7 @@ def outlier_note(tail_probability: float | None) -> str:
     """Return the words for a picture that is not typical; none for others."""
     if tail_probability is None or tail_probability >= TYPICAL:
         return ""
-    return f"  unlike the model's test images (p <= {tail_probability:.4f})"
+    return f"  unlike what the model knows (p <= {tail_probability:.4f})"
 
 
 def print_summary(

@@ -46,6 +46,14 @@ class TrainingOptions:
         bool,
         typer.Option("--classes", help="Learn classes: those of MNIST or CIFAR-10, or the subfolders of a folder."),
     ] = False
+    class_head: Annotated[
+        bool,
+        typer.Option(
+            "--class-head",
+            help="Only fit the class head of the model in --out, which classifies pictures, to all pictures of --data;"
+            " a run with --classes ends with that, on 10,000 of them.",
+        ),
+    ] = False
     minutes: Annotated[
         float | None,
         typer.Option(help="Length of the run; the model is sized for it.", show_default="20 without a preset"),
@@ -178,6 +186,12 @@ class TrainingOptions:
         from scanline.model.formats.model_dir import CONFIG
         from scanline.model.training.run.state import FILE as STATE
 
+        if self.class_head:
+            taken = {"out", "data", "device", "class_head"}
+            others = (each for each in fields(self) if each.name not in taken)
+            if self.data is None or any(getattr(self, each.name) != each.default for each in others):
+                raise ValueError("--class-head trains no network: give it --out and --data, and at most --device")
+            return
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
         models = {

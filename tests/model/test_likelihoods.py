@@ -28,11 +28,17 @@ from tests.support.pictures import encode
 
 
 def classify(
-    generator: Generator, images: np.ndarray, tolerances: np.ndarray | None = None, progress: Progress = nothing
+    generator: Generator,
+    images: np.ndarray,
+    tolerances: np.ndarray | None = None,
+    progress: Progress = nothing,
+    info: ModelInfo | None = None,
+    *,
+    by_bits: bool = True,
 ) -> Classification:
     """Classify images [n, N] uint8, read as they are, to within tolerances [n]."""
     count = len(images)
-    task = plan(ModelInfo(generator.config), ClassifyValues(count))
+    task = plan(info or ModelInfo(generator.config), ClassifyValues(count, by_bits))
     exact = np.zeros(count, np.int64)
     task.fill([Cleaned(images, exact > 0, exact if tolerances is None else tolerances)])
     for _ in progressing(Engine(generator), [task], progress):
@@ -116,6 +122,31 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
         generator.run_prefill(prefill, 3)
     np.testing.assert_array_equal(alone, found[1:2])
     assert prefill.bits[0].sum() == found[1, 2]
+
+
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_asked_for(backend: str) -> None:
+    model = small_models.model(small_models.config(mirrored=True, **small_models.CLASSES))
+    images, bare = small_models.images(model.config, 5), Generator(model, 1, backend=backend)
+    plain, whole = classify(bare, images), bare.score(images).sum(axis=1)
+    model.class_head = small_models.class_head(model.config)
+    typical = Typicality.measure(whole, images, np.zeros(5, bool))
+    info = ModelInfo(model.config, typicality=typical, has_class_head=True)
+    readings = {False: 5, True: 5 + 5 * 2 * 3}
+    for by_bits, count in readings.items():
+        reports: list[int] = []
+        found = classify(Generator(model, 1, backend=backend), images, None, reports.append, info, by_bits=by_bits)
+        assert reports[-1] == count * model.config.bytes
+        np.testing.assert_array_equal(found.logits, model.class_logits(torch.from_numpy(images)).numpy())
+        np.testing.assert_allclose(found.posterior, torch.tensor(found.logits).double().softmax(dim=1))
+        assert found.best == tuple(found.class_names[k] for k in np.asarray(found.logits).argmax(axis=1))
+        tails = typical.tail_probabilities(whole, images, np.zeros(5, bool))
+        np.testing.assert_array_equal(found.tail_probabilities, tails)
+        if by_bits:
+            np.testing.assert_array_equal(found.bits, plain.bits)
+            np.testing.assert_array_equal(found.posterior_by_bits, plain.posterior)
+        else:
+            assert found.bits is found.compared_bits is found.posterior_by_bits is None
 
 
 def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model.config import ModelConfig
-from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.checkpoint import save_class_head, save_model
 from scanline.model.formats.model_dir import write_evaluation
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.typicality import LEVELS, Typicality
@@ -31,7 +31,9 @@ def evaluate(directory: Path) -> Path:
     return directory
 
 
-def save(directory: Path, config: ModelConfig = SHAPES) -> Path:
-    """Save a model; return its directory."""
+def save(directory: Path, config: ModelConfig = SHAPES, *, class_head: bool = False) -> Path:
+    """Save a model, with a class head or without; return its directory."""
     save_model(small_models.model(config), directory)
+    if class_head:
+        save_class_head(small_models.class_head(config), directory)
     return directory

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from scanline.model.config import ModelConfig
+from scanline.model.network.class_head import ClassHead, FeatureShape
 from scanline.model.network.transformer import Transformer
 
 HISTOGRAM = tuple(np.random.default_rng(0).dirichlet(np.ones(256)).tolist())
@@ -51,6 +52,16 @@ def model(config: ModelConfig, seed: int = 0) -> Transformer:
         size = 1.0 if "embedding" in name else parameter.shape[-1] ** -0.5 if parameter.dim() == 2 else 0.3
         parameter.add_(torch.randn_like(parameter) * size)
     return model
+
+
+def class_head(config: ModelConfig, seed: int = 0) -> ClassHead:
+    """A class head of random weights on the outputs of the blocks and of layer 1, of 3 x 3 cells."""
+    generator, shape = torch.Generator().manual_seed(seed), FeatureShape((0, 1), 3)
+    given = {
+        name: torch.rand(tensor.shape, generator=generator) + (0.5 if tensor.dim() < 2 else -0.5)
+        for name, tensor in ClassHead.empty(shape, config).tensors.items()
+    }
+    return ClassHead(shape, **given)
 
 
 def with_small_features(model: Transformer) -> Transformer:

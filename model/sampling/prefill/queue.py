@@ -48,11 +48,12 @@ class PrefillRequest:
     tolerance: int = 0  # of the image, as in PrefillBatch
     inspected: StepRange | None = None  # prefilled by itself
     coded: bool = False  # the intervals of its bytes are reported
+    classified: bool = False  # the logits of the class head are reported
 
     @property
-    def work(self) -> tuple[bool, bool, bool]:
+    def work(self) -> tuple[bool, ...]:
         """What is computed besides the bits: only prefills of equal work share a batch."""
-        return self.inspected is not None, self.coded, self.tolerance > 0
+        return self.inspected is not None, self.coded, self.tolerance > 0, self.classified
 
 
 @dataclass(frozen=True)
@@ -197,8 +198,10 @@ class PrefillQueue:
                 images = np.stack([np.frombuffer(prefill.image, np.uint8) for prefill in self.batch])
                 what = ((prefill.stop, prefill.label, prefill.tolerance) for prefill in self.batch)
                 stops, labels, tolerances = zip(*what, strict=True)
-                inspected, coded = self.batch[0].inspected, any(prefill.coded for prefill in self.batch)
-                self.state = self.generator.start_prefill(images, stops, labels, tolerances, inspected, coded)
+                kind = self.batch[0]
+                self.state = self.generator.start_prefill(
+                    images, stops, labels, tolerances, kind.inspected, kind.coded, kind.classified
+                )
             state, before = self.state, self.state.position
             # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
             unit = self.generator.backend.prefill_steps
@@ -243,10 +246,9 @@ class PrefillQueue:
         # Of a device that works on its own, the time of a pass is not the time until its result is asked for.
         self.pass_seconds = max(seconds, each.host_seconds) if self.generator.is_asynchronous else whole
         self._charge(self.pass_seconds, each.clients)
-        if each.batch[0].inspected is None:
+        if each.batch[0].inspected is None and each.steps:
             self.image_seconds = self.pass_seconds / len(each.batch)
-            if each.steps:
-                self.step_seconds, self.step_images = self.pass_seconds / each.steps, len(each.batch)
+            self.step_seconds, self.step_images = self.pass_seconds / each.steps, len(each.batch)
         return self._end_batch(each) if each.is_last else []
 
     def _charge(self, seconds: float, clients: list[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
+from scanline.model.evaluation.metrics import sure_share
 from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
 from scanline.model.likelihood.typicality import Typicality
@@ -92,9 +93,14 @@ def _tested(evaluation: dict[str, Any]) -> str:
 
 
 def _with_class(evaluation: dict[str, Any]) -> dict[str, str]:
-    """Return the row of test bits/dim with the true class, where the test images have one."""
-    true = evaluation.get("classes", {}).get("true_class")
-    return {"test bits/dim with the true class": _tested(true)} if true else {}
+    """Return the rows of test bits/dim with the true class, and of the class head, where the test images have one."""
+    classes, rows = evaluation.get("classes", {}), {}
+    if true := classes.get("true_class"):
+        rows["test bits/dim with the true class"] = _tested(true)
+    if head := classes.get("by_head"):
+        right = f"{head['accuracy']:.1%} +- {head['standard_error']:.1%}"
+        rows["classification by the class head"] = f"{right} of {head['images']:,} test images{sure_share(head)}"
+    return rows
 
 
 def _classes(model: ModelConfig, training: TrainingConfig) -> str:

@@ -1,5 +1,5 @@
-"""The end of a run: test bits/dim of the model as it was saved, evaluation.json, a sheet of samples of each class, and
-the model card."""
+"""The end of a run: the class head, test bits/dim of the model as it was saved, evaluation.json, a sheet of samples of
+each class, and the model card."""
 
 from pathlib import Path
 from typing import Any
@@ -9,16 +9,18 @@ import torch
 
 from scanline.model.atomic import write_atomically
 from scanline.model.datasets.source import ImageSet
+from scanline.model.evaluation.classes import answers_by_head
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, test_figures
-from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.checkpoint import load_model, save_class_head
 from scanline.model.formats.model_dir import write_evaluation
 from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
+from scanline.model.training.class_head import fit_class_head
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.positions import PositionSampler
 from scanline.model.training.run.card import CLASS_SHEET, write_card
@@ -27,6 +29,7 @@ from scanline.model.training.run.record import Run
 
 TESTED_BYTES, MIN_TESTED = 2_000_000, 20  # bytes of test images, images
 ROWS, OF_EACH = 10, 8  # classes on the sheet, samples of each
+HEAD_IMAGES = 10_000  # that the class head is fitted to: a minute of two cores
 
 
 def finish(
@@ -56,6 +59,11 @@ def finish(
         progress = stage("scoring test images with their class", len(test), "images")
         with_class = bits_per_dim(model, test, progress=progress, labels=images.labels.test[: len(test)])
         evaluation["classes"] = {"true_class": bits_figures(with_class)}
+        progress = stage("fitting the class head", min(HEAD_IMAGES, len(images.train)), "images")
+        model.class_head, _ = fit_class_head(model, images.train, images.labels.train, HEAD_IMAGES, progress)
+        save_class_head(model.class_head, directory)
+        if by_head := answers_by_head(model, test, images.labels.test[: len(test)] - 1, stage):
+            evaluation["classes"]["by_head"] = by_head.figures()
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
     write_evaluation(directory, evaluation)
     positions = PositionSampler(images.train, config, model.config).count

@@ -146,15 +146,17 @@ class EvidenceAnswer(ResizedUploads):
 
 
 class ClassificationData(OutlierFields):
-    """One image under each class, by the classes' names; all classes are equally likely beforehand."""
+    """One image, by the classes' names; all classes are equally likely beforehand. The last three are null where it was
+    not read by bits."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     index: int
     class_: str = Field(alias="class")  # the most probable one
-    posterior: dict[str, float]
-    bits_per_dim: dict[str, float | None]  # null: infinite
-    any_class_bits_per_dim: float | None = Field(description="with the class drawn, every one equally likely")
+    posterior: dict[str, float] = Field(description="by the class head where the model has one, else by bits")
+    posterior_by_bits: dict[str, float] | None = None
+    bits_per_dim: dict[str, float | None] | None = None  # under each class; null: infinite
+    any_class_bits_per_dim: float | None = Field(None, description="with the class drawn, every one equally likely")
 
 
 class ClassificationsAnswer(ResizedUploads):
@@ -163,6 +165,7 @@ class ClassificationsAnswer(ResizedUploads):
     created: int
     model: str
     typical_bits_per_dim: Range
+    read_by: Literal["head", "bits"] = Field(description="what class and posterior are from")
     data: list[ClassificationData]
 
 

@@ -377,6 +377,13 @@ class StepsRequest(PictureFields):
 class ClassificationRequest(PictureFields):
     """POST /v1/images/classifications."""
 
+    by_bits: Annotated[
+        bool,
+        Field(
+            description="also read each image under every class; false is ten or twenty times faster, of a model with a"
+            " class head"
+        ),
+    ] = True
     clean: Annotated[Clean, Field(description=CLEAN)] = "auto"
     user: str | None = None
 

@@ -2,7 +2,7 @@
 class."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -85,12 +85,15 @@ def _score(models: ModelRegistry, model: ServedModel, request: Request, fields: 
 
 
 def _classify(models: ModelRegistry, model: ServedModel, request: Request, fields: ClassificationRequest) -> Response:
-    task = classify.plan(model, ClassifyValues(len(fields.image)))
+    task = classify.plan(model, values_of(ClassifyValues, fields, pictures=len(fields.image)))
     each = "twice for each class" if model.config.mirrored else "once for each class"
+    if model.has_class_head:
+        each = f"{each} and once for the class head" if task.by_bits else ""
     models.check_count(task.count, "image", each)
+    common = {"typical_bits_per_dim": model.typical_bits_per_dim, "read_by": "head" if model.has_class_head else "bits"}
 
     def answer(uploaded: tuple[str, ...], found: Classification) -> AsyncIterator[bytes]:
-        whole = ClassificationsAnswer(**_common(model, uploaded), typical_bits_per_dim=model.typical_bits_per_dim)
+        whole = ClassificationsAnswer(**_common(model, uploaded), **common)
         return listed_chunks(whole, _classifications(found, model.config), task.count)
 
     return _read(models, model, request, fields, task, answer)
@@ -156,15 +159,23 @@ def _likelihoods(scores: Scores) -> Iterator[Likelihood]:
 
 
 def _classifications(found: Classification, config: ModelConfig) -> Iterator[ClassificationData]:
-    """Yield the answer of each image, from its bits under each class."""
-    names, probabilities, mixtures = found.class_names, found.posterior, mixture_bits(found.bits)
+    """Yield the answer of each image, from its posteriors and its bits under each class."""
+
+    def named(values: Iterable[float | None]) -> dict[str, Any]:
+        return dict(zip(found.class_names, values, strict=True))
+
+    probabilities, by_bits, bits = found.posterior, found.posterior_by_bits, found.bits
     for index, best in enumerate(found.best):
+        read: dict[str, Any] = {}
+        if bits is not None and by_bits is not None:
+            read["posterior_by_bits"] = named(by_bits[index].tolist())
+            read["bits_per_dim"] = named(map(finite_or_null, bits[index] / config.bytes))
+            read["any_class_bits_per_dim"] = finite_or_null(float(mixture_bits(bits[index])) / config.bytes)
         yield ClassificationData(
             index=index,
             class_=best,
-            posterior=dict(zip(names, probabilities[index].tolist(), strict=True)),
-            bits_per_dim=dict(zip(names, map(finite_or_null, found.bits[index] / config.bytes), strict=True)),
-            any_class_bits_per_dim=finite_or_null(mixtures[index] / config.bytes),
+            posterior=named(probabilities[index].tolist()),
+            **read,
             **_outlier_fields(found.tail_probabilities, found.noisy, index),
         )
 

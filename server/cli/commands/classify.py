@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from scanline.model import zoo
@@ -13,29 +14,44 @@ from scanline.server.cli.progress import model_bar
 
 def classify(
     pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
+    by_bits: Annotated[
+        bool,
+        typer.Option(
+            "--by-bits/--no-by-bits",
+            help="Also read each picture under every class; without, a model with a class head is ten or twenty times"
+            " faster.",
+        ),
+    ] = True,
     clean: CleanOption = "auto",
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Print the most probable class of each picture, and its probability under a uniform prior. A picture that is
-    unlike the model's test images is marked: its probability means little."""
+    """Print the most probable class of each picture, and its probability under a uniform prior: by the model's class
+    head, and by bits. A picture that is unlike the model's test images, for more than its noise, has none."""
     from scanline.model.inference import load
     from scanline.server.cli.sampling import outlier_note, picture_files
 
     pictures = picture_files(pictures)
     loaded = load(model, device=device)
     with model_bar("reading") as progress:
-        result = loaded.classify(pictures, clean=clean, progress=progress)
-    posterior, bits_per_dim = result.posterior, result.bits / loaded.config.bytes
+        result = loaded.classify(pictures, by_bits=by_bits, clean=clean, progress=progress)
+
+    def named(values: np.ndarray | None, row: int) -> dict[str, float] | None:
+        return None if values is None else dict(zip(result.class_names, values[row].tolist(), strict=True))
+
+    posterior, of_bits = result.posterior, result.posterior_by_bits
+    bits_per_dim = None if result.bits is None else result.bits / loaded.config.bytes
     tails = [None] * len(pictures) if result.tail_probabilities is None else result.tail_probabilities.tolist()
     if as_json:
         rows = [
             {
                 "picture": str(path),
                 "class": result.best[row],
-                "probabilities": dict(zip(result.class_names, posterior[row].tolist(), strict=True)),
-                "bits_per_dim": dict(zip(result.class_names, bits_per_dim[row].tolist(), strict=True)),
+                "probabilities": named(posterior, row),
+                "read_by": "bits" if result.logits is None else "head",
+                "probabilities_by_bits": named(of_bits, row),
+                "bits_per_dim": named(bits_per_dim, row),
                 "noisy": bool(result.noisy[row]),
                 "tail_probability": tails[row],
                 "typical": None if result.typical is None else bool(result.typical[row]),
@@ -44,5 +60,11 @@ def classify(
         ]
         print(json.dumps({"data": rows}))
         return
-    for path, name, probability, tail in zip(pictures, result.best, posterior.max(axis=1), tails, strict=True):
-        print(f"{name}  {probability:.4f}  {path}{outlier_note(tail)}")
+    for row, (path, name, tail) in enumerate(zip(pictures, result.best, tails, strict=True)):
+        if not result.known[row]:
+            print(f"-  -  {path}{outlier_note(tail)}")
+            continue
+        other = "  with noise" if result.noisy[row] else ""
+        if result.logits is not None and of_bits is not None:
+            other += f"  by bits: {result.class_names[of_bits[row].argmax()]}  {of_bits[row].max():.4f}"
+        print(f"{name}  {posterior[row].max():.4f}  {path}{other}")

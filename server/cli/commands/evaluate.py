@@ -109,12 +109,15 @@ def _bits(figures: dict[str, Any]) -> str:
 
 
 def _print_classes(classes: dict[str, Any]) -> None:
+    from scanline.model.evaluation.metrics import sure_share
+
     print(f"{_bits(classes['true_class'])} with the true class")
     if drawn := classes.get("any_class"):
         print(f"{drawn['bits_per_dim']:.4f} bits/dim with a class drawn, of {drawn['images']} test images")
-    if given := classes.get("classification"):
-        share = f"{given['accuracy']:.2%} +- {given['standard_error']:.2%}"
-        print(f"classified correctly by the bits under every class: {share} of {given['images']} test images")
+    for key, way in (("by_head", "the class head"), ("classification", "the bits under every class")):
+        if given := classes.get(key):
+            share = f"{given['accuracy']:.2%} +- {given['standard_error']:.2%}"
+            print(f"classified correctly by {way}: {share} of {given['images']} test images{sure_share(given)}")
     if samples := classes.get("samples"):
         print(f"samples of the class asked for: {samples['as_asked']:.1%} of {samples['each']} of each class")
 

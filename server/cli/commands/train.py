@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from scanline.model.likelihood.classification import check_classes
 from scanline.model.training.presets import PRESETS
 from scanline.server.cli.progress import add_stage, progress_bar
 from scanline.server.cli.training_options import TrainingOptions
@@ -38,6 +39,9 @@ def train(**given: Any) -> None:
 
     options = TrainingOptions(**given)
     options.check()
+    if options.class_head:
+        _fit_class_head(options)
+        return
     check_out(options.out)
     out, saved = options.out, _saved_run(options)
     limit_torch_threads()
@@ -92,6 +96,28 @@ def train(**given: Any) -> None:
 
 
 train.__signature__ = signature(TrainingOptions)  # type: ignore[attr-defined]  # typer makes the options from it
+
+
+def _fit_class_head(options: TrainingOptions) -> None:
+    """Fit the class head of the model in --out to the pictures of --data, and write it there."""
+    from scanline.model.datasets.source import open_for
+    from scanline.model.device import resolve_device
+    from scanline.model.formats.checkpoint import load_model, save_class_head
+    from scanline.model.training.class_head import fit_class_head
+
+    assert options.data is not None
+    model = load_model(options.out, resolve_device(options.device))
+    check_classes(model.config)
+    with progress_bar() as bar:
+        images = open_for(model.config, options.data, _count_files(bar, options.data))
+        assert images.labels is not None
+        progress = add_stage(bar, "fitting the class head", len(images.train), "images")
+        head, right = fit_class_head(model, images.train, images.labels.train, progress=progress)
+    save_class_head(head, options.out)
+    print(f"{options.out}: the class head reads {right:.1%} of the training images that it had not seen")
+    print(
+        f"measure it: scanline evaluate {shlex.quote(str(options.out))} --data {shlex.quote(str(options.data))} --save"
+    )
 
 
 def _saved_run(options: TrainingOptions) -> "Run | None":

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from scanline.model.formats.model_dir import (
+    CLASS_HEAD,
     CONFIG,
     EVALUATION,
     GENERATION,
@@ -27,7 +28,7 @@ from scanline.model.named_files import MAX_INPUT, check_file, read_file
 
 PREFIX = "scanline-model-"
 LOCK = "lock"  # of a copy; held as long as its server lives
-SMALL_FILES = (CONFIG, INDEX, EVALUATION, GENERATION)
+SMALL_FILES = (CONFIG, INDEX, EVALUATION, GENERATION, CLASS_HEAD)
 CHUNK_BYTES = 1 << 20
 
 

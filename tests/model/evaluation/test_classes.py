@@ -11,6 +11,7 @@ import torch
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.class_section import class_section
 from scanline.model.evaluation.classes import (
+    Answers,
     ClassMeasurements,
     ClassSamples,
     class_figures,
@@ -20,7 +21,7 @@ from scanline.model.evaluation.classes import (
 from scanline.model.evaluation.classifier import Classifier, Predictions
 from scanline.model.evaluation.classifier import classify as seen
 from scanline.model.evaluation.likelihood import bits
-from scanline.model.evaluation.metrics import card_rows
+from scanline.model.evaluation.metrics import card_rows, sure_share
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
@@ -29,6 +30,7 @@ from tests.support.close import assert_close
 ORDER = (3, 1, 4, 0, 5, 9, 2, 6, 8, 7)  # the model's classes are not in the order of the set's
 CONFIG = small_models.config(height=6, width=5, layers=1, classes=tuple((str(digit),) for digit in ORDER))
 MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
+MODEL.class_head = small_models.class_head(CONFIG)
 TEST, OF = small_models.images(CONFIG, 9, seed=2), np.uint8([3, 1, 4, 1, 5, 9, 2, 6, 5])
 
 
@@ -64,11 +66,19 @@ def test_an_image_is_given_the_class_with_which_it_costs_least_or_the_mean_of_al
     under = torch.stack([bits(MODEL, images, torch.full((6,), label(d))).sum(1) for d in range(10)], 1)
     expected = np.zeros((10, 10), np.int64)
     np.add.at(expected, (OF[:6], under.argmin(dim=1).numpy()), 1)
-    assert found.confusion is not None
-    np.testing.assert_array_equal(found.confusion, expected)
+    assert found.by_bits is not None
+    np.testing.assert_array_equal(found.by_bits.confusion, expected)
     drawn = -(torch.logsumexp(-under * np.log(2), 1) / np.log(2) - np.log2(10)) / CONFIG.bytes
     assert found.any_class is not None
     assert_close("bits where the class is drawn", drawn, torch.from_numpy(found.any_class))
+
+
+def test_the_head_reads_all_test_images_in_the_order_of_the_set(found: ClassMeasurements) -> None:
+    posterior = MODEL.class_logits(torch.from_numpy(TEST)).double().softmax(dim=1).numpy()
+    assert found.by_head is not None
+    for digit in range(10):
+        np.testing.assert_array_equal(found.by_head.posterior[:, digit], posterior[:, label(digit) - 1])
+    np.testing.assert_array_equal(found.by_head.true, OF)
 
 
 def test_samples_are_of_the_class_of_their_row(found: ClassMeasurements) -> None:
@@ -82,24 +92,27 @@ def test_samples_are_of_the_class_of_their_row(found: ClassMeasurements) -> None
 
 def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
     found = measure_classes(MODEL, "mnist", TEST[:3], OF[:3], classified=0)
-    assert (found.confusion, found.samples, found.any_class) == (None, None, None)
-    assert class_figures(found).keys() == {"names", "true_class"}
+    assert (found.by_bits, found.samples, found.any_class) == (None, None, None)
+    assert class_figures(found).keys() == {"names", "true_class", "by_head"}
 
 
 def test_the_figures_are_shares_of_rows_and_of_all() -> None:
-    confusion = 8 * np.eye(10, dtype=np.int64)
-    confusion[7, 1] = 20
+    true, said = np.arange(100) % 10, np.where(np.arange(100) < 20, 7, np.arange(100) % 10)  # 18 of 20 of them wrong
+    sure = np.where(np.arange(100) < 50, 0.98, 0.995)[:, None]
+    by_bits = Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
     given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])  # nineteen of each, ten of them right
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
     samples = ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
     np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(
-        ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), confusion, samples, readings=1000)
+        ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), by_bits, samples, readings=1000, by_head=by_bits)
     )
     assert figures["true_class"] == {"bits_per_dim": 1.5, "standard_error": 0.5, "images": 2}
-    assert figures["classification"]["accuracy"] == 0.8
-    assert figures["classification"]["standard_error"] == pytest.approx(0.04)
+    assert figures["classification"]["accuracy"] == 0.82
+    assert figures["classification"]["standard_error"] == pytest.approx(0.0384, abs=1e-4)
     assert (figures["classification"]["images"], figures["classification"]["readings"]) == (100, 1000)
+    assert figures["by_head"]["sure"] == {"above": 0.99, "images": 50, "right": 1.0}
+    assert figures["by_head"].items() < figures["classification"].items()
     assert figures["samples"]["as_asked"] == pytest.approx(10 / 19)
     assert figures["samples"]["as_asked_of_each"] == pytest.approx([10 / 19] * 10)
     assert (figures["samples"]["each"], figures["samples"]["seed"]) == (19, 3)
@@ -119,10 +132,12 @@ def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements) -> 
     section = class_section(CONFIG, evaluation, found)
     assert len(re.findall(r'src="data:image/png;base64,', section)) == 3
     text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", section)).split())
-    true, drawn, right, samples = (figures[name] for name in ("true_class", "any_class", "classification", "samples"))
+    names = "true_class", "any_class", "classification", "by_head", "samples"
+    true, drawn, right, head, samples = (figures[name] for name in names)
     assert f"cost {true['bits_per_dim']:.4f} bits/dim with their true class, and 8.0000 without" in text
     assert f"the first 6 test images cost {drawn['bits_per_dim']:.4f} ± {drawn['standard_error']:.4f} bits/dim" in text
     assert f"right for {right['accuracy']:.2%} ± {right['standard_error']:.2%} of 6 test images, at 10" in text
+    assert f"head, {head['accuracy']:.2%} ± {head['standard_error']:.2%} of 9 test images are right, at one" in text
     assert f"gives {samples['as_asked']:.1%} of 11 samples of each class the class asked for" in text
     rows = card_rows(evaluation).split("\n")[2:]
     assert rows == [
@@ -130,8 +145,10 @@ def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements) -> 
         " images |",
         f"| test bits/dim where the class is drawn | {drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f} on 6"
         " test images |",
+        f"| classification by the class head | {head['accuracy']:.1%} +- {head['standard_error']:.1%} of 9 test images"
+        f"{sure_share(head)} |",
         f"| classification by the bits under every class | {right['accuracy']:.1%} +- {right['standard_error']:.1%} of"
-        " 6 test images |",
+        f" 6 test images{sure_share(right)} |",
         f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for to a small classifier, from"
         f" {min(samples['as_asked_of_each']):.1%} to {max(samples['as_asked_of_each']):.1%} of a class |",
     ]

@@ -86,7 +86,7 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert result["classes"]["samples"]["each"] == 2
     assert [row["guidance"] for row in result["guidance"]["rows"]] == [1, 2, 1.5]
     assert re.search(r"^\d+\.\d{4} \+- \d\.\d{4} bits/dim with the true class$", lines, re.MULTILINE)
-    assert re.search(r"^classified correctly by the bits under every class: .+% of 3 test images$", lines, re.MULTILINE)
+    assert re.search(r"^classified correctly by the bits under every class: .+% of 3 test images", lines, re.MULTILINE)
     found = [line.partition(":")[0] for line in lines.splitlines() if "distance within classes" in line]
     assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
     assert (tmp_path / "ten" / "report.html").read_text().count("data:image/png;base64,") == 3 + 6 + 3 + 2

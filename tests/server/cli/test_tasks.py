@@ -190,15 +190,34 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
         assert [*row["probabilities"]] == [*row["bits_per_dim"]] == list(model.class_names)
         assert [*row["probabilities"].values()] == pytest.approx(posterior, rel=1e-6)
         assert [*row["bits_per_dim"].values()] == pytest.approx(bits, rel=1e-6)
+        assert (row["read_by"], row["probabilities_by_bits"]) == ("bits", row["probabilities"])
+
+
+def test_the_answer_of_a_class_head_comes_first_and_bits_can_be_left_out(tmp_path: Path) -> None:
+    directory, file = shapes.save(tmp_path / "headed", class_head=True), tmp_path / "noise.png"
+    image = noise(1, 7, 5)
+    file.write_bytes(encode(image[0]))
+    law = load(directory, device="cpu").classify(image)
+    assert law.posterior_by_bits is not None
+    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}"
+    assert done("classify", "--model", directory, file, "--no-by-bits") == f"{line}\n"
+    name = law.class_names[law.posterior_by_bits.argmax()]
+    by_bits = f"  by bits: {name}  {law.posterior_by_bits.max():.4f}"
+    assert done("classify", "--model", directory, file) == f"{line}{by_bits}\n"
+    (row,) = json.loads(done("classify", "--model", directory, file, "--no-by-bits", "--json"))["data"]
+    assert (row["read_by"], row["class"], row["bits_per_dim"]) == ("head", law.best[0], None)
 
 
 def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_path: Path) -> None:
     directory, (file,) = shapes.evaluate(shapes.save(tmp_path / "shapes")), saved(tmp_path, NOISY)
     model = load(directory, device="cpu")
     law = model.classify(NOISY)
-    words = f"unlike the model's test images (p <= {law.tail_probabilities[0]:.4f})"
-    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  {words}\n"
+    words = f"unlike what the model knows (p <= {law.tail_probabilities[0]:.4f})"
+    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  with noise\n"
     assert done("classify", "--model", directory, file) == line
+    (tmp_path / "clean.png").write_bytes(encode(np.where(NOISY == 3, 0, 254).astype(np.uint8)))
+    said = done("classify", "--model", directory, tmp_path / "clean.png")  # without noise, and not a test image
+    assert said.startswith(f"-  -  {tmp_path / 'clean.png'}  unlike what the model knows (p <= ")
     (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))["data"]
     assert (row["typical"], row["tail_probability"]) == (False, pytest.approx(law.tail_probabilities[0]))
     as_it_is = model.classify(NOISY, clean="off").bits / 35

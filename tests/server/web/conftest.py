@@ -8,7 +8,6 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-from scanline.model.formats.checkpoint import save_model
 from tests.support import shapes, small_models
 from tests.support.page.visitor import KEY, Visitor
 from tests.support.server.running_server import PATIENCE, Server, serve
@@ -47,7 +46,8 @@ def locked(grey_directory: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="package")
 def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of a model without classes, and of three with, of which `horse` is one; one is guided by default."""
+    """A server of a model without classes, and of three with, of which `horse` is one; one is guided by
+    default and has a class head."""
     directory = tmp_path_factory.mktemp("classified")
     grey = {"height": 7, "width": 5, "layers": 1}
     for name, changes in {
@@ -56,7 +56,7 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "plain": grey,
         "guided": {**grey, "predicts": "categorical", "classes": (("7", "seven"), ("horse",))},
     }.items():
-        save_model(small_models.model(small_models.config(**changes)), directory / name)
+        shapes.save(directory / name, small_models.config(**changes), class_head=name == "guided")
     shapes.evaluate(directory / "pixels")
     (directory / "guided" / "generation_config.json").write_text('{"class": "any", "guidance": 2, "temperature": 0.97}')
     models = (f"--model={directory / name}" for name in ("pixels", "plain", "guided"))

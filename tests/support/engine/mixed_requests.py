@@ -4,9 +4,9 @@
 
 A mix draws a model, slots, spare slots, threads, an instruction set and a prefix tree that has to forget; then
 paintings, completions of several pictures with masks of their own, particles, guidance, codes, scores, tolerances,
-inspections and cancels of several clients, which arrive while others are in progress. In some mixes the device works on
-its own, as a GPU does, and in some ticks of some it fails. The reference runs one request at a time, without the prefix
-tree, on another instruction set. Nothing depends on time: a seed is a mix.
+inspections, readings by a class head and cancels of several clients, which arrive while others are in progress. In
+some mixes the device works on its own, as a GPU does, and in some ticks of some it fails. The reference runs one
+request at a time, without the prefix tree, on another instruction set. Nothing depends on time: a seed is a mix.
 """
 
 import argparse
@@ -93,7 +93,7 @@ class Answers:
                 self._add(event.index, (event.image, event.bits_per_dim, *weighed, event.label))
             case Scored():
                 steps = None if event.steps is None else tuple(sorted(event.steps.arrays.items()))
-                self._add(event.index, (event.bits, event.intervals, steps))
+                self._add(event.index, (event.bits, event.intervals, steps, event.logits))
             case Pixels():
                 for index, first, data in event.painted:
                     # An image that lost its slots starts anew, with the same bytes.
@@ -117,6 +117,7 @@ class Mix:
         self.name = rng.choice([*MODELS])
         self.config = small_models.config(**MODELS[self.name], **small_models.CLASSES)
         self.model = small_models.model(self.config, rng.randrange(3))
+        self.model.class_head = small_models.class_head(self.config)
         if self.config.predicts == "categorical" and rng.random() < 0.6:
             with torch.no_grad():  # one byte nearly certain: images begin alike, and the prefix tree has work
                 self.model.head.bias[0] += 6.0
@@ -265,7 +266,7 @@ class Mix:
         rng, config = self.rng, self.config
         images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 5)))
         labels = tuple(rng.randrange(len(config.classes) + 1) for _ in images) if rng.random() < 0.6 else ()
-        kind = rng.choices(["plain", "tolerant", "coded", "inspected"], [4, 3, 3, 1])[0]
+        kind = rng.choices(["plain", "tolerant", "coded", "inspected", "classified"], [4, 3, 3, 1, 3])[0]
         if kind == "tolerant" and config.predicts == "categorical":
             return ScoreRequest(number, images, labels, tuple(rng.choice([0, 1, 20]) for _ in images), client=client)
         if kind == "inspected":
@@ -273,7 +274,8 @@ class Mix:
             first, stop = sorted(rng.sample(steps, 2))
             inspected = messages.StepRange(rng.randrange(config.layers), rng.randrange(config.heads), first, stop)
             return ScoreRequest(number, images[:1], labels[:1], inspected=inspected, client=client)
-        return ScoreRequest(number, images, labels, coded=kind == "coded", client=client)
+        how = {"coded": kind == "coded", "classified": kind == "classified"}
+        return ScoreRequest(number, images, labels, **how, client=client)
 
     def _coded(self, number: int, client: str) -> GenerateRequest:
         """Return a request to decode codes of pictures, or random bytes, which decode to something."""
@@ -328,6 +330,7 @@ class Mix:
 def kind_of(request: messages.Request) -> str:
     if isinstance(request, ScoreRequest):
         kinds = {"inspected": request.inspected, "coded score": request.coded, "tolerant": request.tolerances}
+        kinds |= {"classified": request.classified}
         return next((kind for kind, asked in kinds.items() if asked), "score")
     kinds = {"code": request.codes, "guided": request.is_guided, "particles": request.particles > 1}
     return next((kind for kind, asked in kinds.items() if asked), "completion" if request.known else "painting")

@@ -259,7 +259,8 @@ class Mix:
         return Call("likelihoods", ("known pixels",), fields)
 
     def classification(self) -> Call:
-        return Call("classifications", ("classifications",), self.given(4))
+        fields = {**self.given(4), "by_bits": self.drawn(0.5)}
+        return Call("classifications", ("classifications",), fields)
 
     def steps(self) -> Call:
         fields = self.given(1)
@@ -370,9 +371,10 @@ class Mix:
 
 @contextmanager
 def serve_models(root: Path) -> Iterator[Server]:
-    """A server of MODELS, which are saved under `root`; that of strokes reads pictures without noise."""
+    """A server of MODELS, which are saved under `root`; that of strokes has a class head, and reads pictures without
+    noise."""
     for name, config in MODELS.items():
-        shapes.save(root / name, config)
+        shapes.save(root / name, config, class_head=name == "strokes")
     shapes.evaluate(root / "strokes")
     limits = {"slots": SLOTS, "threads": 2, "client-share": 1, **NO_DELAY, **NO_DEADLINE}
     with serve_with(root / "strokes", {"model": root / "pixels", **limits}) as server:

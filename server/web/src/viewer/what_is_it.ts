@@ -17,7 +17,9 @@ export interface Painted {
 
 interface ClassifiedImage {
   posterior: Record<string, number>;
+  posterior_by_bits: Record<string, number> | null;
   typical: boolean | null;
+  noisy: boolean;
   tail_probability: number | null;
 }
 
@@ -37,28 +39,37 @@ export async function showWhatItIs(viewed: Painted): Promise<void> {
   try {
     const image = await base64(viewed.picture.canvas);
     const answer = await (await call("v1/images/classifications", { model: viewed.model, image })).json();
-    if (current === viewed) showAnswer(answer.data[0]);
+    if (current === viewed) showAnswer(answer.data[0], answer.read_by);
   } catch (error) {
     if (current === viewed) setText("unusual", (error as Error).message);
   }
 }
 
-function showAnswer({ posterior, typical, tail_probability: tail }: ClassifiedImage): void {
-  const all = Object.entries(posterior);
+function showAnswer(image: ClassifiedImage, readBy: string): void {
+  const { posterior, posterior_by_bits: byBits, typical, tail_probability: tail } = image;
+  const all = typical === false && !image.noisy ? [] : Object.entries(posterior);
   const shown = all.length <= MAX_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MAX_CLASSES);
   find("posterior", HTMLElement).replaceChildren(
     ...shown.map(([name, probability]) => {
-      const percent = `${(100 * probability).toFixed(1)} %`;
       const bar = make("meter", { value: probability, ariaLabel: `Probability of ${name}` });
-      return make("li", {}, make("span", {}, name), bar, make("span", { className: "figures" }, percent));
+      return make("li", {}, make("span", {}, name), bar, make("span", { className: "figures" }, percent(probability)));
     }),
   );
-  setText("unusual", typical === null || tail === null ? "" : unusual(typical, tail));
+  const sentences = typical === null || tail === null ? [] : [unusual(image, tail)];
+  if (all.length && byBits && readBy === "head") {
+    const [name, probability] = Object.entries(byBits).reduce((best, each) => (each[1] > best[1] ? each : best));
+    sentences.unshift(`Read by a head trained for it. By bits alone: ${name}, ${percent(probability)}.`);
+  }
+  setText("unusual", sentences.join(" "));
 }
 
-function unusual(typical: boolean, tail: number): string {
+function percent(probability: number): string {
+  return `${(100 * probability).toFixed(1)} %`;
+}
+
+function unusual({ typical, noisy }: ClassifiedImage, tail: number): string {
   const share = `${(100 * tail).toLocaleString("en", { maximumSignificantDigits: 2 })} %`;
-  return typical
-    ? `A usual picture for this model: up to ${share} of its test images are as unusual.`
-    : `Unlike the images that the model was tested on: at most ${share} of them are as unusual. Do not trust the answer.`;
+  if (typical) return `A usual picture for this model: up to ${share} of its test images are as unusual.`;
+  if (noisy) return `The picture has noise: at most ${share} of the test images are as unusual.`;
+  return `Unlike what the model knows: at most ${share} of its test images are as unusual. It names no class.`;
 }

@@ -1,18 +1,22 @@
 """POST /v1/images/likelihoods and /v1/images/classifications: bits of whole images, with a mask what the known pixels
 cost, and the bits under every class with what follows from them."""
 
+from pathlib import Path
+
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.inference import Model
+from scanline.model.inference import Model, load
 from scanline.model.likelihood.classification import mixture_bits
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
+from tests.support import shapes
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.json_requests import CLEAN, FILES, HOLE, IMAGE, MASKED, NOISY, post
 from tests.support.server.routes import CLASSIFICATIONS, LIKELIHOODS
+from tests.support.server.running_server import serve
 from tests.support.shapes import MAX_IMAGES, ROOM
 
 GREYS, COLOURS = noise(2, 7, 5), noise(2, 3, 4, 3)
@@ -22,6 +26,7 @@ NAMES = ["circle", "square", "star"]
 def scored(client: httpx.Client, images: np.ndarray, route: str = LIKELIHOODS, **fields: object) -> list[dict]:
     """What is said of each image."""
     answer = post(client, route, image=[text(encode(image)) for image in images], **fields)
+    assert answer.pop("read_by", "bits") == "bits"
     assert set(answer) == {"created", "model", "typical_bits_per_dim", "data"}
     card = client.get(f"/v1/models/{answer['model']}").json()
     assert answer["typical_bits_per_dim"] == card["typical_bits_per_dim"]
@@ -113,6 +118,8 @@ def test_each_image_is_read_under_every_class_and_mirrored(shapes_client: httpx.
     posterior = [list(one["posterior"].values()) for one in data]
     np.testing.assert_allclose(posterior, expected.posterior, rtol=1e-3, atol=1e-9)
     np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], expected.bits / 35, rtol=1e-6)
+    assert all(one["posterior_by_bits"] == one["posterior"] for one in data)
+    assert classified(shapes_client, images, by_bits=False) == data  # a model without a class head has nothing else
     files = [("image[]", ("a.png", encode(image))) for image in images]
     assert shapes_client.post(CLASSIFICATIONS, files=files).json()["data"] == data
 
@@ -138,6 +145,28 @@ def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
     assert len(classified(shapes_client, noise(1, 7, 5).repeat(most, axis=0))) == most
     too_many = [FILE] * (MAX_IMAGES // readings + 1)
     assert_refused(shapes_client.post(CLASSIFICATIONS, json={"image": too_many}), 400, "image", "invalid_value")
+
+
+def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: Path) -> None:
+    directory = shapes.evaluate(shapes.save(tmp_path / "headed", class_head=True))
+    images = noise(3, 7, 5)
+    law = load(directory, device="cpu").classify(images)
+    sent = {"image": [text(encode(image)) for image in images]}
+    with serve(directory, "--slots", "2", "--max-images-per-request", "21") as server, server.client() as client:
+        full, cheap = post(client, CLASSIFICATIONS, **sent), post(client, CLASSIFICATIONS, **sent, by_bits=False)
+        too_many = client.post(CLASSIFICATIONS, json={"image": sent["image"] * 2})
+        assert_refused(too_many, 400, "image", "invalid_value")
+        assert "each counted twice for each class and once for the class head" in too_many.text
+        assert len(post(client, CLASSIFICATIONS, image=sent["image"] * 7, by_bits=False)["data"]) == 21
+    assert (full["read_by"], cheap["read_by"]) == ("head", "head")
+    by_bits = "posterior_by_bits", "bits_per_dim", "any_class_bits_per_dim"
+    for row, (one, other) in enumerate(zip(full["data"], cheap["data"], strict=True)):
+        assert one["class"] == law.best[row]
+        np.testing.assert_array_equal([*one["posterior"].values()], law.posterior[row])
+        assert law.posterior_by_bits is not None
+        np.testing.assert_array_equal([*one["posterior_by_bits"].values()], law.posterior_by_bits[row])
+        assert one["bits_per_dim"].keys() == one["posterior"].keys()
+        assert other == one | dict.fromkeys(by_bits)
 
 
 def test_a_model_without_classes_does_not_classify(client: httpx.Client) -> None:

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from dataclasses import replace
@@ -14,11 +15,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 import scanline as package
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_card import metadata
-from scanline.model.formats.model_dir import read_evaluation
+from scanline.model.formats.model_dir import CLASS_HEAD, read_evaluation, read_info
 from tests.support.commands import done, refused
 from tests.support.pictures import encode
 from tests.support.saved_models import assert_same_weights, files
@@ -236,7 +238,10 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tup
     assert load_model(out).config.classes == (("row",), ("tall_column", "tall column"))
     assert "2 classes: row, tall_column" in said.splitlines()
     card, found = (out / "README.md").read_text(), read_evaluation(out)
-    true = found["classes"]["true_class"]
+    true, head = found["classes"]["true_class"], found["classes"]["by_head"]
+    assert head["images"] == found["images"]
+    assert f"| classification by the class head | {head['accuracy']:.1%} +- " in card
+    assert read_info(out).has_class_head
     assert true["images"] == found["images"]
     for stated in (
         f"| test bits/dim with the true class | **{true['bits_per_dim']:.4f} +- ",
@@ -283,3 +288,23 @@ def test_options_that_do_not_fit_are_refused(classified: tuple[Path, str], lines
     said = refused("train", "--resume", "--out", classified[0], "--updates", 9)
     (lines / "tall_column" / "1.png").rename(moved)
     assert said.startswith(f"the pictures in {lines} or their classes have changed since the run began: ")
+
+
+def test_a_class_head_is_fitted_to_a_model_that_is_there(
+    classified: tuple[Path, str], lines: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "lines"
+    shutil.copytree(classified[0], out)
+    before = load_file(out / CLASS_HEAD)
+    (out / CLASS_HEAD).unlink()
+    said = done("train", "--class-head", "--out", out, "--data", lines)
+    assert re.match(rf"{out}: the class head reads \d+\.\d% of the training images that it had not seen\n", said)
+    after = load_file(out / CLASS_HEAD)  # of so few lines the run has seen all as well
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    done("evaluate", out, "--data", lines, "--save")
+    assert read_evaluation(out)["classes"]["by_head"] == read_evaluation(classified[0])["classes"]["by_head"]
+    only = "--class-head trains no network: give it --out and --data, and at most --device"
+    assert refused("train", "--class-head", "--out", out) == only
+    assert refused("train", "--class-head", "--out", out, "--data", lines, "--minutes", 1) == only
+    said = refused("train", "--class-head", "--out", out, "--data", lines / "Row")
+    assert said.endswith("so it has no class: the subfolders are the classes")

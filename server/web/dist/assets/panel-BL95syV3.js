@@ -1,4 +1,4 @@
-import{C as e,S as t,_ as n,a as r,b as i,c as a,l as o,m as s,o as c,p as l,s as u,u as d,v as f,w as p,x as m,y as h}from"./index-BjbskC86.js";var g=`<div class="controls">
+import{C as e,S as t,_ as n,a as r,b as i,c as a,l as o,m as s,o as c,p as l,s as u,u as d,v as f,w as p,x as m,y as h}from"./index-BZshSI5g.js";var g=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>

@@ -1,0 +1,85 @@
+"""The class head: which class an image shows, from one reading of it without a class.
+
+What the residual blocks or the first layers compute is averaged over cells of the image and standardised; one matrix
+makes logits of it. The head is no part of the network: no painted byte and no digest depends on it.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+
+import torch
+import torch.nn.functional as F
+
+from scanline.model.config import ModelConfig
+from scanline.model.resources import one_torch_thread, threads
+
+
+@dataclass(frozen=True)
+class FeatureShape:
+    """Which features an image has: of the network's outputs after each of `layers` (0: after the residual blocks) the
+    means over `cells` x `cells` cells."""
+
+    layers: tuple[int, ...]
+    cells: int
+
+    def count(self, config: ModelConfig) -> int:
+        """Return F, the number of features."""
+        return len(self.layers) * self.cells**2 * config.model_width
+
+    def averages(self, config: ModelConfig, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the features [B, F] of images, from the outputs [B, n, D] after 0, 1 and more layers at n steps."""
+        device, cells = outputs[0].device, self.cells
+        pixel = torch.arange(config.first, config.bytes, config.step_bytes, device=device) // config.channels
+        row, column = pixel // config.width * cells // config.height, pixel % config.width * cells // config.width
+        inside = F.one_hot(row * cells + column, cells**2).T.float()  # [cells^2, n]
+        weights = inside / inside.sum(dim=1, keepdim=True).clamp(min=1)  # an image may have fewer rows than cells
+        return torch.cat([(weights @ outputs[layer].float()).flatten(1) for layer in self.layers], dim=1)
+
+
+@dataclass(frozen=True)
+class ClassHead:
+    """The weights of a head for K classes, float32."""
+
+    shape: FeatureShape
+    matrix: torch.Tensor  # [K, F]
+    bias: torch.Tensor  # [K]
+    mean: torch.Tensor  # [F], of the features
+    scale: torch.Tensor  # [F], by which they are divided after that
+    temperature: torch.Tensor  # [], by which the logits are divided: then their probabilities are calibrated
+
+    @classmethod
+    def empty(cls, shape: FeatureShape, config: ModelConfig) -> "ClassHead":
+        """Return a head of zeros."""
+        classes, count = len(config.classes), shape.count(config)
+        matrix, bias = torch.zeros(classes, count), torch.zeros(classes)
+        return cls(shape, matrix, bias, torch.zeros(count), torch.zeros(count), torch.zeros(()))
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The weights by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "shape"}
+
+    def to(self, device: torch.device) -> "ClassHead":
+        """Return the head on a device."""
+        return ClassHead(self.shape, **{name: tensor.to(device) for name, tensor in self.tensors.items()})
+
+    def logits(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the logits [..., K] of features [..., F]."""
+        return F.linear((features - self.mean) / self.scale, self.matrix, self.bias) / self.temperature
+
+
+def of_parts(images: torch.Tensor, size: int, compute: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Return what is computed of images [n, N], `size` at a time, [n, ...]; on a CPU each part in one thread, of which
+    there are several."""
+
+    def of_part(part: torch.Tensor) -> torch.Tensor:
+        with torch.inference_mode():  # which is a thread's own
+            return compute(part)
+
+    parts = images.split(size)
+    if images.device.type != "cpu":
+        return torch.cat([of_part(part) for part in parts])
+    workers = min(len(parts), threads())
+    with one_torch_thread(), ThreadPoolExecutor(workers) as pool:
+        return torch.cat([*pool.map(of_part, parts)])

@@ -1,0 +1,106 @@
+"""Class heads: features are means over cells of one image's outputs, and their bits depend on no other image."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
+from scanline.model.formats.model_dir import CLASS_HEAD, ModelDirectoryError, read_info
+from scanline.model.network.class_head import FeatureShape
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.generator import Generator
+from tests.support import small_models
+from tests.support.close import assert_close
+
+HEADED = {"height": 7, **small_models.CLASSES}
+
+
+def headed(variant: str = "strokes") -> Transformer:
+    model = small_models.model(small_models.config(**HEADED, **small_models.VARIANTS[variant]))
+    model.class_head = small_models.class_head(model.config)
+    return model
+
+
+@pytest.mark.parametrize("variant", small_models.CORE)
+def test_features_are_the_means_of_the_outputs_in_each_cell(variant: str) -> None:
+    model, shape = headed(variant), FeatureShape((0, 1), 3)
+    config, image = model.config, torch.from_numpy(small_models.images(model.config, 1))[0]
+    outputs: list[torch.Tensor] = []
+    for layer in model.layers:  # what the first two are given
+        first = layer.attention_norm if config.norm == "pre" else layer.query_key_value
+        first.register_forward_pre_hook(lambda module, given: outputs.append(given[0][0]))
+    model.parallel(image.unsqueeze(0))
+    model = headed(variant)
+    cells = [[[] for _ in range(9)] for _ in range(2)]
+    for step, at in enumerate(range(config.first, config.bytes, config.step_bytes)):
+        row, column = divmod(at // config.channels, config.width)
+        for layer in range(2):
+            cells[layer][row * 3 // 7 * 3 + column * 3 // 5].append(outputs[layer][step])
+    expected = torch.cat([torch.stack(cell).mean(dim=0) for layer in cells for cell in layer])
+    assert_close("features", expected, model.features(image[None], shape)[0])
+
+
+@pytest.mark.parametrize("variant", small_models.CORE)
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(variant: str, backend: str) -> None:
+    model, found = headed(variant), []
+    images = small_models.images(model.config, 5)
+    for threads, batches in ((1, [[0], [1], [2], [3], [4]]), (1, [[0, 1, 2, 3, 4]]), (3, [[3, 4, 1], [2, 0]])):
+        generator, logits = Generator(model, 1, threads, backend=backend), np.zeros((5, 3), np.float32)
+        for batch in batches:
+            state = generator.start_prefill(images[batch], [model.config.bytes] * len(batch), classified=True)
+            while not state.done:
+                generator.run_prefill(state, 2).wait()
+            assert state.logits is not None
+            logits[batch] = state.logits
+        generator.close()
+        found.append(logits)
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+    given = model.features(torch.from_numpy(images), FeatureShape((0, 1), 3))
+    assert model.class_head is not None
+    assert_close("logits", model.class_head.logits(given), torch.from_numpy(found[0]))
+
+
+def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path: Path) -> None:
+    model = headed()
+    save_model(model, tmp_path)
+    assert load_model(tmp_path).class_head is None
+    assert model.class_head is not None
+    save_class_head(model.class_head, tmp_path)
+    loaded = load_model(tmp_path).class_head
+    assert loaded is not None
+    assert loaded.shape == model.class_head.shape
+    assert all(torch.equal(tensor, loaded.tensors[name]) for name, tensor in model.class_head.tensors.items())
+    assert read_info(tmp_path).has_class_head
+    save_model(model, tmp_path)  # a head is for the weights that it was fitted to
+    assert not read_info(tmp_path).has_class_head
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "message"),
+    [
+        ({"matrix": None}, {}, "lacks the tensor 'matrix'"),
+        ({"bias": torch.zeros(4)}, {}, "has shape"),
+        ({"scale": torch.zeros(9 * 2 * 12)}, {}, "must be above 0"),
+        ({"mean": torch.full((9 * 2 * 12,), torch.nan)}, {}, "NaN"),
+        ({}, {"layers": "0 3"}, "reads the outputs of layers 0 to 2"),
+        ({}, {"cells": "65"}, "1 to 64 cells"),
+        ({}, {"cells": "many"}, "classes.safetensors"),
+    ],
+)
+def test_a_wrong_head_is_refused_in_one_sentence(
+    tmp_path: Path, changes: dict[str, torch.Tensor | None], said: dict[str, str], message: str
+) -> None:
+    path = tmp_path / CLASS_HEAD
+    model = headed()
+    save_model(model, tmp_path)
+    assert model.class_head is not None
+    save_class_head(model.class_head, tmp_path)
+    tensors = {name: tensor for name, tensor in (load_file(path) | changes).items() if tensor is not None}
+    save_file(tensors, path, {"layers": "0 1", "cells": "3"} | said)
+    with pytest.raises(ModelDirectoryError, match=message):
+        load_model(tmp_path)
