@@ -21,7 +21,7 @@ export function setUpFilm(id: string, status: string, asked: () => [request: Cod
       setText(status, "The film is saved.");
     } catch (error) {
       setText(status, "");
-      showError(error);
+      showError(error, status.replace(/-status$/, ""));
     }
     button.ariaBusy = null;
     button.textContent = label;

@@ -16,7 +16,6 @@ import { isShown } from "../shell/tabs";
 import { BitBar, withFlipped } from "./bit_bar";
 import { DeviceCodec, ServerCodec, type Codec, type Painted } from "./codecs";
 import markup from "./compress.html?raw";
-import "../style/compress.css";
 
 const [ROOM, MARGIN] = [160, 48]; // CSS pixels of a picture, and beside both
 const PLAY_MS = 1500; // all rows
@@ -32,6 +31,7 @@ let sources: Sources;
 let model: Model;
 let codec: Codec;
 let picture: Picture | undefined; // the visitor's
+let changes = ""; // of the file that it was, in words
 let own = new Uint8Array(); // its code
 let code = new Uint8Array(); // the one that is shown
 let painted: Painted | undefined; // by it
@@ -43,10 +43,15 @@ export function setUpCompress(from: Sources): void {
   sources = from;
   find("compress", HTMLElement).innerHTML = markup;
   bar = new BitBar((bit) => void paint(withFlipped(code, bit)));
-  setUpFiles("compress", "coded-upload", (image, width, height) => {
+  setUpFiles("compress", "coded-upload", () => model, (opened) => {
+    if ("pictures" in opened) {
+      void use(opened.pictures[0]!);
+      void offer();
+      return;
+    }
     const ink = new Ink(model);
-    ink.load(image, width, height);
-    void use(ink.picture());
+    const changes = ink.load(opened.image, opened.width, opened.height);
+    void use(ink.picture(), changes);
   });
   onClick("coded-drawing", () => void use(sources.drawing()!));
   find("coded-by", HTMLFieldSetElement).addEventListener("change", () => {
@@ -65,7 +70,7 @@ export function setUpCompress(from: Sources): void {
     try {
       void paint(readText());
     } catch (error) {
-      showError(error);
+      showError(error, "compress");
     }
   });
   form.addEventListener("change", ({ target }) => target instanceof HTMLInputElement && writeText());
@@ -94,9 +99,10 @@ async function offer(): Promise<void> {
   find("coded-drawing", HTMLButtonElement).hidden = !drawing;
   find("coded-by", HTMLFieldSetElement).hidden = !openedPool();
   const of = model;
-  const offered = await showThumbnails(model, sources.gallery(), use, { prefix: "coded-", verb: "Compress" });
+  const place = { prefix: "coded-", verb: "Compress" };
+  const offered = await showThumbnails(model, sources.gallery(), (chosen) => void use(chosen), place);
   const first = drawing ?? offered[0];
-  if (of === model && !picture && first) await use(first);
+  if (of === model && isShown("compress") && !picture && first) await use(first);
 }
 
 function chooseCodec(): void {
@@ -105,15 +111,16 @@ function chooseCodec(): void {
   codec = by.value === "device" && pool ? new DeviceCodec(model, pool) : new ServerCodec(model);
 }
 
-/** Asks for the code of a picture, and paints it. */
-async function use(chosen: Picture): Promise<void> {
+/** Asks for the code of a picture, and paints it. `changed` says what was changed of the file that it was. */
+async function use(chosen: Picture, changed = ""): Promise<void> {
   picture = Picture.of(chosen.size, chosen.bytes);
+  changes = changed;
   const current = picture;
   find("coded", HTMLElement).hidden = false;
   painted = undefined;
   fit();
-  const form = find("coded-form", HTMLFormElement);
-  form.inert = true; // it has the code of another picture
+  // code and lengths are those of another picture until those of this one are there
+  find("coded", HTMLElement).classList.add("pending");
   await run("Asking for the code of this picture.", async (isCurrent) => {
     const found = await codec.encode(current);
     const png = await pngSize(current);
@@ -122,7 +129,6 @@ async function use(chosen: Picture): Promise<void> {
     showLengths(png);
     await paint(own);
   });
-  if (painted) form.inert = false;
 }
 
 /** Paints a code from its first row on. */
@@ -133,6 +139,7 @@ async function paint(bytes: Uint8Array): Promise<void> {
     code = Uint8Array.from(bytes);
     painted = found;
     find("coded-form", HTMLFormElement).hidden = false;
+    find("coded", HTMLElement).classList.remove("pending");
     find("code-restore", HTMLButtonElement).disabled = isEqual(code, own);
     bar.show(code, own);
     writeText();
@@ -154,7 +161,7 @@ async function run(status: string, work: (isCurrent: () => boolean) => Promise<v
   } catch (error) {
     if (number !== job) return;
     setText("coded-status", "");
-    showError(error);
+    showError(error, "compress");
   }
 }
 
@@ -162,11 +169,15 @@ async function run(status: string, work: (isCurrent: () => boolean) => Promise<v
 function comparison(): string {
   const { bytes, size } = painted!.picture;
   const first = bytes.findIndex((byte, at) => byte !== picture!.bytes[at]);
-  if (first < 0) return "The code paints your picture, byte for byte.";
+  if (first < 0) return ["The code paints your picture, byte for byte.", longer(), changes].filter(Boolean).join(" ");
   const pixel = Math.floor(first / size.channels);
   const place = `row ${Math.floor(pixel / size.width) + 1}, column ${(pixel % size.width) + 1}`;
   return `The code paints another picture from ${place} on.`;
 }
+
+/** Why the code is longer than the pixels, where it is. */
+const longer = (): string =>
+  own.length > picture!.bytes.length ? "The code is longer than the pixels: the model finds noise likelier than this." : "";
 
 function play(): void {
   const { height } = model;

@@ -9,7 +9,6 @@ import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 import { clearNotice, showError } from "../shell/notice";
 import { isShown } from "../shell/tabs";
-import "../style/how.css";
 import markup from "./how.html?raw";
 import { showEquations } from "./equations";
 import { showStep, showWeights } from "./step_view";
@@ -97,6 +96,7 @@ async function paint(): Promise<void> {
   const { id, classes, channels } = model!;
   source = undefined;
   const painted = (picture = new Picture(model!));
+  drawImage(0);
   className = null;
   seed = randomSeed();
   const drawn = classes.length > 0 && !classes.includes(ANY) ? ANY : "none";
@@ -117,7 +117,7 @@ async function paint(): Promise<void> {
   } catch (error) {
     if (signal.aborted) return;
     setText("how-status", "");
-    showError(error);
+    showError(error, "how");
   }
 }
 
@@ -134,13 +134,12 @@ async function inspect(at: number, isPixel = false): Promise<void> {
     await opened.open();
   } catch (error) {
     setText("how-status", "");
-    if (!signal.aborted) showError(error);
+    if (!signal.aborted) showError(error, "how");
     return;
   }
   const isCurrent = !signal.aborted && layer === selected("layer") && head === selected("head");
   if (!isCurrent) return;
   source = opened;
-  find("stages", HTMLElement).hidden = false;
   find("stepper", HTMLElement).inert = false;
   setText("how-status", className === null ? "" : `An image of class ${className}.`);
   const { first_byte: firstByte, step_bytes: stepBytes, predicts } = source.layout;
@@ -199,6 +198,7 @@ function show(): void {
   const numbers = shown.step(at);
   find("how", HTMLElement).setAttribute("aria-busy", String(!numbers));
   if (numbers) {
+    find("stages", HTMLElement).hidden = find("why", HTMLElement).hidden = false;
     showStep(shown, numbers, at, picture, seed);
     const next = Math.min(at + shown.row, shown.count - 1);
     if (playing !== undefined && !shown.step(next)) shown.load(next).catch(() => undefined);
@@ -209,7 +209,7 @@ function show(): void {
     () => source === shown && step === at && show(),
     (error) => {
       pause();
-      if (source === shown) showError(error);
+      if (source === shown) showError(error, "how");
     },
   );
 }
@@ -221,7 +221,7 @@ async function weigh(shown: StepSource, at: number): Promise<void> {
     const weights = await shown.weights(at);
     if (source === shown && step === at) showWeights(shown, weights, model!);
   } catch (error) {
-    if (source === shown) showError(error);
+    if (source === shown) showError(error, "how");
   }
 }
 

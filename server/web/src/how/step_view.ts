@@ -134,7 +134,8 @@ export function showWeights(source: StepSource, weights: Float32Array, size: Siz
   setText(
     "say-weights",
     `The weights φ(q)ᵀφ(k) / φ(q)ᵀz of the steps so far, at their pixels: at most ${percent(most)}, in row ${row}, column ` +
-      `${column}; all alike would have ${even}. Softmax attention would keep every key for them; (s, z) has their sum only.`,
+      `${column}; if all were equal, each would be ${even}. Softmax attention would keep every key for them; (s, z) has ` +
+      "their sum only.",
   );
 }
 

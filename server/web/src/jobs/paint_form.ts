@@ -28,13 +28,14 @@ export function toAddress(request: PaintRequest): URLSearchParams {
   return new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
 }
 
-/** The request in the fields of an address; empty if they have no seed. */
+/** The request in the fields of an address. With a seed it is whole, and what it leaves out is none; without one, the form
+ * says the rest. */
 export function fromAddress(fields: URLSearchParams): Partial<PaintRequest> {
-  const seed = fields.get("seed");
-  if (seed === null) return {};
+  const [seed, name] = [fields.get("seed"), fields.get("class")];
   const number = (name: string) => (fields.has(name) ? { [name]: Number(fields.get(name) || NaN) } : {});
-  const numbers = { ...number("n"), ...number("temperature"), guidance: 1, ...number("guidance") };
-  return { seed, ...numbers, class: fields.get("class") ?? undefined };
+  const numbers = { ...number("n"), ...number("temperature"), ...number("guidance") };
+  if (seed === null) return { ...numbers, ...(name === null ? {} : { class: name }) };
+  return { seed, guidance: 1, ...numbers, class: name ?? undefined };
 }
 
 /** The fields of one form, with ids that begin with `prefix`. */
@@ -67,15 +68,14 @@ export class PaintForm {
     };
   }
 
-  /** Writes the fields of a link into the form, invalid ones too: `read` reports them. Links have a seed, and one without
-   * a class asks for none. */
+  /** Writes the fields of a link into the form, invalid ones too: `read` reports them. A link with a seed and without a
+   * class asks for none. */
   fill({ n, seed, temperature, class: name, guidance }: Partial<PaintRequest>): void {
     if (n !== undefined) this.count.value = Number.isFinite(n) ? String(n) : "";
     if (temperature !== undefined) this.temperature.fill(temperature);
     this.guidance?.fill(guidance ?? 1);
-    if (seed === undefined) return;
-    this.seed.value = seed;
-    this.classes.choose(name);
+    if (seed !== undefined) this.seed.value = seed;
+    if (seed !== undefined || name !== undefined) this.classes.choose(name);
   }
 
   /** Shows whether guidance can be used. */

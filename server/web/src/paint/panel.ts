@@ -9,7 +9,7 @@ import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
 import { array, save, sheet, zipOf } from "../pictures/files";
 import { onAddress, onModel } from "../shell/model";
-import { clearNotice, showError, showNotice } from "../shell/notice";
+import { clearNotice, showError } from "../shell/notice";
 import { goTo, isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
@@ -67,7 +67,8 @@ export function setUpPaint(): void {
 /** Shows what the address says, if the tab is shown and the gallery does not show it already. */
 function restore(): void {
   if (!isShown("paint") || (last && location.search === `?${toAddress(last)}`)) return;
-  form.fill({ ...model.defaults, ...fromAddress(new URLSearchParams(location.search)) });
+  const { guidance, temperature } = model.defaults;
+  form.fill({ guidance, temperature, ...fromAddress(new URLSearchParams(location.search)) });
   form.showGuidance(model);
   paintForm(false);
 }
@@ -85,6 +86,7 @@ function paint(request: PaintRequest, isNew = true): void {
   last = request;
   goTo(linkTo(request), isNew);
   gallery.reset(request.n, model);
+  if (isNew) runner.follow();
   find("after", HTMLElement).hidden = true;
   void runner.runOnServer([{ type: "generate", ...request }], request.n, request.n * bytesOf(model), {
     frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
@@ -138,6 +140,6 @@ async function copyLink(): Promise<void> {
     button.textContent = "Link copied";
     setTimeout(() => (button.textContent = "Copy link"), 2000);
   } catch {
-    showNotice("The browser does not allow copying. The address of this page is the link.");
+    showError("The browser does not allow copying. The address of this page is the link.");
   }
 }

@@ -49,7 +49,7 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     assert before + key * value == pytest.approx(sum_, abs=0.02 * (abs(before) + abs(key * value)))
     visitor.see("#how-last").click()
     expect(visitor.see("#how-place")).to_contain_text("Step 36 of 36")
-    expect(visitor.see("#say-weights")).to_contain_text("all alike would have 2.78 %.")
+    expect(visitor.see("#say-weights")).to_contain_text("if all were equal, each would be 2.78 %.")
     assert (visitor.pixels("#heat-weights")[..., 3] > 0).all()
     expect(visitor.see("#say-cost")).to_contain_text("of all 36 steps:")
     expect(visitor.see("#say-measured")).to_contain_text("and step 16,384 took")
