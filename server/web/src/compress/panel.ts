@@ -169,15 +169,11 @@ async function run(status: string, work: (isCurrent: () => boolean) => Promise<v
 function comparison(): string {
   const { bytes, size } = painted!.picture;
   const first = bytes.findIndex((byte, at) => byte !== picture!.bytes[at]);
-  if (first < 0) return ["The code paints your picture, byte for byte.", longer(), changes].filter(Boolean).join(" ");
+  if (first < 0) return `The code paints your picture, byte for byte. ${changes}`.trim();
   const pixel = Math.floor(first / size.channels);
   const place = `row ${Math.floor(pixel / size.width) + 1}, column ${(pixel % size.width) + 1}`;
   return `The code paints another picture from ${place} on.`;
 }
-
-/** Why the code is longer than the pixels, where it is. */
-const longer = (): string =>
-  own.length > picture!.bytes.length ? "The code is longer than the pixels: the model finds noise likelier than this." : "";
 
 function play(): void {
   const { height } = model;
@@ -240,6 +236,7 @@ function showLengths(png: number): void {
   if (file) lengths.push([".scan file", file.length, ""]);
   lengths.push(["PNG file", png, ""], ["Pixels", raw, ""]);
   find("code-save", HTMLButtonElement).hidden = !file;
+  find("coded-longer", HTMLElement).hidden = own.length <= raw;
   const most = Math.max(...lengths.map(([, bytes]) => bytes));
   find("lengths", HTMLElement).replaceChildren(
     ...lengths.map(([name, bytes, remark]) => {

@@ -1,0 +1,69 @@
+import{C as e,S as t,_ as n,a as r,b as i,d as a,f as o,g as s,h as c,i as ee,l,m as u,n as d,o as te,p as f,r as ne,t as p,u as re,v as m,w as h,x as g,y as ie}from"./index-DKf9L0Lf.js";var ae=57,_=[e=>e,(e,t)=>e-t,(e,t,n)=>e-n,(e,t,n)=>e-(t+n>>1),(e,t,n,r)=>e-se(t,n,r)];async function oe({size:{width:e,height:t,channels:n},bytes:r}){let i=e*n,a=Array.from({length:t},(e,t)=>r.subarray(t*i,(t+1)*i)),o=a.map((e,t)=>_.map((r,i)=>v(i,e,a[t-1],n))),s=o.map(e=>e.reduce((e,t)=>y(t)<y(e)?t:e)),c=[..._.map((e,t)=>o.map(e=>e[t])),s];return ae+Math.min(...await Promise.all(c.map(ce)))}function v(e,t,n,r){let i=_[e],a=(e,t)=>e?.[t-r]??0;return Uint8Array.of(e,...t.map((e,r)=>i(e,a(t,r),n?.[r]??0,a(n,r))))}function se(e,t,n){let[r,i,a]=[Math.abs(t-n),Math.abs(e-n),Math.abs(e+t-2*n)];return r<=i&&r<=a?e:i<=a?t:n}var y=e=>e.reduce((e,t)=>e+Math.min(t,256-t),0);async function ce(e){let t=new Blob(e).stream().pipeThrough(new CompressionStream(`deflate`));return(await new Response(t).arrayBuffer()).byteLength}var le=`http://www.w3.org/2000/svg`,ue=[`zeros`,`ones`,`read`,`flipped`,`cursor`],b=[11,8,6,5,4],[x,de]=[3,400],S=8,C=class{flip;code=new Uint8Array;cursor=0;read=0;size=x;perLine=S;box=i(`bits`,SVGSVGElement);layers=ue.map(e=>{let t=document.createElementNS(le,`path`);return t.setAttribute(`class`,e),this.box.append(t),[e,t]});constructor(e){this.flip=e,this.box.addEventListener(`click`,({clientX:e,clientY:t})=>{let{left:n,top:r}=this.box.getBoundingClientRect(),i=Math.floor((t-r)/this.size)*this.perLine+Math.floor((e-n)/this.size);i<this.count&&this.flipAt(i)}),this.box.addEventListener(`keydown`,e=>{let t={ArrowLeft:this.cursor-1,ArrowRight:this.cursor+1,ArrowUp:this.cursor-this.perLine,ArrowDown:this.cursor+this.perLine,Home:0,End:this.count-1}[e.key];(t!==void 0||e.key===` `)&&(e.preventDefault(),t===void 0?this.flipAt(this.cursor):t>=0&&t<this.count&&this.moveTo(t))}),window.addEventListener(`resize`,()=>this.draw())}show(e,t){this.code=e,this.cursor=Math.max(0,Math.min(this.cursor,this.count-1)),this.draw();let n=this.bits.filter(e=>this.isOne(e)!==w(t,e));this.set(`flipped`,n)}showRead(e){this.read=Math.min(this.count,Math.round(e));let[t,n]=[Math.floor(this.read/this.perLine),this.read%this.perLine],{size:r}=this,i=`M0 0h${this.perLine*r}v${t*r}h${-this.perLine*r}z`;this.path(`read`).setAttribute(`d`,`${i}M0 ${t*r}h${n*r}v${r}h${-n*r}z`)}get count(){return 8*this.code.length}get bits(){return Array.from({length:this.count},(e,t)=>t)}isOne(e){return w(this.code,e)}flipAt(e){this.moveTo(e),this.flip(e)}moveTo(e){this.cursor=e,this.set(`cursor`,this.count?[e]:[]),this.box.setAttribute(`aria-valuemax`,String(this.count)),this.box.setAttribute(`aria-valuenow`,String(this.count&&e+1)),this.box.setAttribute(`aria-valuetext`,`${e+1} of ${this.count}: ${+!!this.isOne(e)}`)}draw(){let{clientWidth:e}=this.box.parentElement,t=t=>Math.max(1,Math.floor(e/t/S))*S;this.size=b.find(e=>Math.ceil(this.count/t(e))*e<=de)??x,this.perLine=t(this.size);let n=Math.ceil(this.count/this.perLine);this.box.setAttribute(`width`,String(Math.min(this.count,this.perLine)*this.size)),this.box.setAttribute(`height`,String(n*this.size)),this.set(`ones`,this.bits.filter(e=>this.isOne(e))),this.set(`zeros`,this.bits.filter(e=>!this.isOne(e))),this.moveTo(this.cursor),this.showRead(this.read)}set(e,t){let{size:n,perLine:r}=this,i=e=>`M${e%r*n} ${Math.floor(e/r)*n}${a}`,a=`h${n-1}v${n-1}h${1-n}z`;this.path(e).setAttribute(`d`,t.map(i).join(``))}path(e){return this.layers.find(([t])=>t===e)[1]}},w=(e,t)=>((e[t>>3]??0)>>7-(t&7)&1)==1;function fe(e,t){let n=e.slice();return n[t>>3]^=128>>(t&7),n}var[T,pe,me,he,ge]=[8,4,16,6,2],_e=class e{start;head;code;constructor(e,t,n){this.start=e,this.head=t,this.code=n}static read(t){let n=T,r=()=>{let e=0;for(let r=1;;r*=128){let i=t[n++];if(e+=(i&127)*r,i<128)return e}};r();let i=n+=pe;n+=me,n+=1+t[n];for(let e=0;e<he;e++)r();return n+=ge,r(),new e(t.slice(0,T),t.slice(i,n),t.slice(n))}withCode(e){let t=e.length?e:new Uint8Array(1),n=Uint8Array.of(...this.head,...t),r=new Uint8Array(Uint32Array.of(a(n)).buffer);return Uint8Array.of(...this.start,...E(n.length),...r,...n)}},E=e=>e<128?[e]:[e&127|128,...E(e>>7)],ve=class{model;file;constructor(e){this.model=e}async encode(e){let t=await this.ask(`codes`,{image:[await l(e.canvas)]});return this.file=_e.read(f((await t.json()).data[0].code)),this.file.code}fileOf(e){return this.file.withCode(e)}async decode(e){let t={code:[u(this.fileOf(e))],unchecked:!0},n=new Uint8Array(await(await this.ask(`decodings`,t,`application/x-npy`)).arrayBuffer()),{height:i,width:a,channels:o}=this.model,s=r.of(this.model,n.subarray(n.length-i*a*o)),c=await l(s.canvas);return{picture:s,bits:(await(await this.ask(`likelihoods`,{image:[c],per_pixel:!0})).json()).data[0].per_pixel.flat(2)}}ask(e,t,n){return o(`v1/images/${e}`,{model:this.model.id,...t},n)}},ye=class{model;pool;constructor(e,t){this.model=e,this.pool=t}async encode({bytes:e}){return(await this.pool.code({type:`encode`,bytes:e})).code}fileOf(){}async decode(e){let{bytes:t,bits:n}=await this.pool.code({type:`decode`,code:e});return{picture:r.of(this.model,t),bits:n}}},be=`<p class="hint">
+  Painting takes random numbers. Put the bits of a code in their place, and the model paints one picture, always the
+  same. Every picture has such a code, and what the model expects to see takes few bits of it: so the model compresses
+  pictures, without loss.
+</p>
+<div class="controls">
+  <label class="file">
+    <input id="coded-upload" type="file" accept="image/png,image/jpeg,image/webp,image/gif,image/avif,image/bmp,.scan,.npy,.zip" />
+    <span>Upload…</span>
+  </label>
+  <button type="button" id="coded-drawing" hidden>Use the drawing from Complete</button>
+  <fieldset id="coded-by" class="joined choice" hidden>
+    <legend>Computed</legend>
+    <label><input type="radio" name="coded-by" value="server" checked /><span>by the server</span></label>
+    <label><input type="radio" name="coded-by" value="device" /><span>in this browser</span></label>
+  </fieldset>
+</div>
+<div id="coded-examples" hidden>
+  <p id="coded-examples-label" class="label"></p>
+  <div id="coded-thumbnails" class="thumbnails"></div>
+</div>
+<div id="coded" class="coded" hidden>
+  <div>
+    <div class="coded-pictures">
+      <figure>
+        <figcaption>Your picture</figcaption>
+        <canvas id="coded-picture" role="img" aria-label="Your picture"></canvas>
+      </figure>
+      <figure>
+        <figcaption>Painted by the code</figcaption>
+        <canvas id="coded-painted" role="img" aria-label="Picture that the code paints"></canvas>
+      </figure>
+    </div>
+    <div class="coded-rows">
+      <button type="button" id="coded-play">Play</button>
+      <input id="coded-rows" type="range" min="0" max="0" value="0" aria-label="Rows painted" />
+    </div>
+    <p id="coded-place" class="figures"></p>
+    <p id="coded-status" role="status"></p>
+    <ul id="lengths" class="lengths" aria-label="Length of the picture"></ul>
+    <p id="coded-longer" class="hint" hidden>
+      The code is longer than the pixels: the model finds this picture less likely than noise, whose bytes cost 8 bits.
+    </p>
+  </div>
+  <form id="coded-form" novalidate hidden>
+    <h2>The code, bit by bit</h2>
+    <svg id="bits" tabindex="0" role="slider" aria-label="Bit" aria-valuemin="1" aria-describedby="bits-hint"></svg>
+    <p id="bits-hint" class="hint">
+      Each square is a bit, a filled one is 1; bits that were read fade. Click a bit to flip it, or go to it with the
+      arrow keys and press the space bar.
+    </p>
+    <div class="field">
+      <label for="code-text">The same as text: copy it, change it, or paste another</label>
+      <textarea id="code-text" rows="4" spellcheck="false" autocomplete="off" autocapitalize="off"></textarea>
+    </div>
+    <div class="controls">
+      <button type="submit" class="primary">Paint this code</button>
+      <button type="button" id="code-text-copy">Copy</button>
+      <button type="button" id="code-restore" disabled>Restore</button>
+      <button type="button" id="code-save" hidden>Save (.scan)</button>
+      <fieldset class="joined choice">
+        <legend class="visually-hidden">Notation</legend>
+        <label><input type="radio" name="notation" value="hex" checked /><span>Hex</span></label>
+        <label><input type="radio" name="notation" value="base64" /><span>Base64</span></label>
+      </fieldset>
+    </div>
+  </form>
+</div>
+`,[xe,D]=[160,48],O=1500,k={hex:`two hexadecimal digits for each byte`,base64:`base64`},A,j,M,N,P=``,F=new Uint8Array,I=new Uint8Array,L,R,z=0,B;function Se(e){A=e,i(`compress`,HTMLElement).innerHTML=be,R=new C(e=>void W(fe(I,e))),d(`compress`,`coded-upload`,()=>j,e=>{if(`pictures`in e){U(e.pictures[0]),V();return}let t=new ee(j),n=t.load(e.image,e.width,e.height);U(t.picture(),n)}),t(`coded-drawing`,()=>void U(A.drawing())),i(`coded-by`,HTMLFieldSetElement).addEventListener(`change`,()=>{H(),N&&U(N)}),t(`coded-play`,()=>B===void 0?K():q());let r=i(`coded-rows`,HTMLInputElement);r.addEventListener(`input`,()=>{q(),Y(Number(r.value))});let a=i(`coded-form`,HTMLFormElement);a.addEventListener(`submit`,e=>{e.preventDefault();try{W(Te())}catch(e){n(e,`compress`)}}),a.addEventListener(`change`,({target:e})=>e instanceof HTMLInputElement&&$()),t(`code-text-copy`,()=>void Ee()),t(`code-restore`,()=>void W(F)),t(`code-save`,()=>re(new Blob([M.fileOf(F)]),`${j.id}-picture.scan`)),window.addEventListener(`tab`,V),window.addEventListener(`resize`,()=>N&&X()),te(e=>{j=e,document.querySelector(`#coded-by input`).checked=!0,H(),N=L=void 0,i(`coded`,HTMLElement).hidden=!0,i(`coded-form`,HTMLFormElement).hidden=!0,z++,q(),V()})}async function V(){if(!m(`compress`))return q();let e=A.drawing();i(`coded-drawing`,HTMLButtonElement).hidden=!e,i(`coded-by`,HTMLFieldSetElement).hidden=!p();let t=j,n=await ne(j,A.gallery(),e=>void U(e),{prefix:`coded-`,verb:`Compress`}),r=e??n[0];t===j&&m(`compress`)&&!N&&r&&await U(r)}function H(){let e=p();M=document.querySelector(`#coded-by :checked`).value===`device`&&e?new ye(j,e):new ve(j)}async function U(e,t=``){N=r.of(e.size,e.bytes),P=t;let n=N;i(`coded`,HTMLElement).hidden=!1,L=void 0,X(),i(`coded`,HTMLElement).classList.add(`pending`),await G(`Asking for the code of this picture.`,async e=>{let t=await M.encode(n),r=await oe(n);e()&&(F=Uint8Array.from(t),we(r),await W(F))})}async function W(e){await G(`Painting what the code says.`,async t=>{let n=await M.decode(e);t()&&(I=Uint8Array.from(e),L=n,i(`coded-form`,HTMLFormElement).hidden=!1,i(`coded`,HTMLElement).classList.remove(`pending`),i(`code-restore`,HTMLButtonElement).disabled=De(I,F),R.show(I,F),$(),i(`coded-rows`,HTMLInputElement).value=`0`,X(),h(`coded-status`,Ce()),K())})}async function G(e,t){let r=++z;q(),s(),h(`coded-status`,e);try{await t(()=>r===z)}catch(e){if(r!==z)return;h(`coded-status`,``),n(e,`compress`)}}function Ce(){let{bytes:e,size:t}=L.picture,n=e.findIndex((e,t)=>e!==N.bytes[t]);if(n<0)return`The code paints your picture, byte for byte. ${P}`.trim();let r=Math.floor(n/t.channels);return`The code paints another picture from ${`row ${Math.floor(r/t.width)+1}, column ${r%t.width+1}`} on.`}function K(){let{height:e}=j,t=i(`coded-rows`,HTMLInputElement);if(matchMedia(`(prefers-reduced-motion: reduce)`).matches)return Y(e);Y(Number(t.value)===e?0:Number(t.value)),J(!0),B=window.setInterval(()=>{Y(Number(t.value)+1),Number(t.value)===e&&q()},O/e)}function q(){window.clearInterval(B),B=void 0,J(!1)}function J(e){let t=i(`coded-play`,HTMLButtonElement);t.setAttribute(`aria-pressed`,String(e)),t.textContent=e?`Pause`:`Play`}function Y(e){let{width:t,height:n,channels:r}=j;i(`coded-rows`,HTMLInputElement).value=String(e);let a=L.bits.slice(0,e*t*r).reduce((e,t)=>e+t,0),o=e===n?8*I.length:Math.min(8*I.length,Math.round(a));R.showRead(o),Z(`coded-painted`,L.picture,e),h(`coded-place`,`${e} of ${n} rows, ${o} of ${8*I.length} bits`)}function X(){let e=i(`coded-rows`,HTMLInputElement);e.max=String(j.height),e.disabled=i(`coded-play`,HTMLButtonElement).disabled=!L,Z(`coded-picture`,N,j.height),L?Y(Number(e.value)):Z(`coded-painted`,N,0)}function Z(t,{size:n,canvas:r},a){let o=i(t,HTMLCanvasElement);Object.assign(o,{width:n.width,height:n.height}),ie(o,e(n.width,Math.min(xe,(window.innerWidth-D)/2))),a&&o.getContext(`2d`).drawImage(r,0,0,n.width,a,0,0,n.width,a)}function we(e){let t=N.bytes.length,n=`${(8*F.length/t).toFixed(2)} bits/dim`,r=M.fileOf(F),a=[[`Code`,F.length,n]];r&&a.push([`.scan file`,r.length,``]),a.push([`PNG file`,e,``],[`Pixels`,t,``]),i(`code-save`,HTMLButtonElement).hidden=!r,i(`coded-longer`,HTMLElement).hidden=F.length<=t;let o=Math.max(...a.map(([,e])=>e));i(`lengths`,HTMLElement).replaceChildren(...a.map(([e,t,n])=>{let r=`${t.toLocaleString(`en`)} bytes`,i=g(`meter`,{value:t/o,ariaLabel:`Length: ${e}`}),a=g(`span`,{className:`figures`},[r,n].filter(Boolean).join(` · `));return g(`li`,{},g(`span`,{},e),i,a)}))}var Q=()=>new FormData(i(`coded-form`,HTMLFormElement)).get(`notation`);function $(){let e=()=>Array.from(I,e=>e.toString(16).padStart(2,`0`)).join(``);i(`code-text`,HTMLTextAreaElement).value=Q()===`hex`?e():u(I)}function Te(){let e=i(`code-text`,HTMLTextAreaElement),t=e.value.replace(/\s/g,``);if(Q()===`hex`&&/^([\da-f]{2})*$/i.test(t))return Uint8Array.from(t.match(/../g)??[],e=>parseInt(e,16));try{if(Q()===`base64`)return f(t)}catch{}throw new c(e,`The code must be ${k[Q()]}.`)}async function Ee(){let e=i(`code-text`,HTMLTextAreaElement).value,t=await navigator.clipboard.writeText(e).then(()=>`Copied.`,()=>`The browser does not allow copying.`);h(`coded-status`,t)}var De=(e,t)=>e.length===t.length&&e.every((e,n)=>e===t[n]);export{Se as setUpCompress};
