@@ -1,4 +1,4 @@
-"""What a visitor comes back to: tabs after a restart of the server, files that the page saved, errors of another tab."""
+"""What a visitor comes back to: tabs after a restart, files that the page saved, errors that leave with their tab."""
 
 import signal
 from os import kill
@@ -81,7 +81,7 @@ def test_every_file_that_the_page_saves_opens_on_it(visit: Visit, server: Server
         assert (visitor.pixels("#coded-picture")[..., 0] == images[0]).all()
     for file in (film, sheet):  # of 2 x 2 images: the film's last frame shows them finished
         visitor.see("#coded-upload").set_input_files(file)
-        expect(visitor.see("#coded-status")).to_contain_text(" pixels was shrunk to 5 × 7.")
+        expect(visitor.see("#coded-status")).to_contain_text(" pixels was shrunk to 5 \u00d7 7.")
         assert visitor.pixels("#coded-picture")[..., 0].mean() == pytest.approx(images.sum() / 4 / 35, abs=8)
 
 
@@ -90,7 +90,7 @@ def test_what_was_changed_of_a_file_is_said(visit: Visit, server: Server) -> Non
     expect(visitor.see("#coded-status")).to_have_text(SAME)
     noise = encode(np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8))
     choose(visitor, "#coded-upload", "noise.png", noise)
-    changed = "The file of 80 × 60 pixels was cropped, shrunk to 5 × 7 and made grey."
+    changed = "The file of 80 \u00d7 60 pixels was cropped, shrunk to 5 \u00d7 7 and made grey."
     expect(visitor.see("#coded-status")).to_contain_text(changed)
     expect(visitor.see("#coded-longer")).to_be_visible()  # noise is
     visitor.see("#tab-paint").click()
