@@ -88,6 +88,19 @@ def _whole_number(least: int, most: int) -> WrapValidator:
     return WrapValidator(check)
 
 
+def _names() -> WrapValidator:
+    """Answer every error of a class or a list of classes with one sentence."""
+
+    def check(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            reason = f"class must be a name of at most {MAX_CLASS_CHARACTERS} characters, or a list of such names"
+            raise InvalidInput(f"{reason}.", "class") from None
+
+    return WrapValidator(check)
+
+
 Seed = Annotated[int | None, Field(ge=-1, le=MAX_SEED, description="drawn at random, and returned, if absent or -1")]
 _AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)  # 7, the digit
 Class = Annotated[
@@ -113,6 +126,17 @@ PaintedClass = Annotated[
         " image, drawn; the model's default if absent",
     ),
     _AsText,
+]
+ListedClass = Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]
+PaintedClasses = Annotated[
+    str | list[ListedClass] | None,
+    Field(
+        alias="class",
+        description='a class of the model, by any name; "none": no class; "any": one for each image, drawn; or a list:'
+        " one image for each, in one row of a sheet; the model's default if absent",
+    ),
+    _AsText,
+    _names(),
 ]
 Temperature = Annotated[
     float | None,
@@ -250,7 +274,14 @@ class OutputFields(SizeFields):
 class PaintFields(OutputFields):
     """The fields of both kinds of painting requests."""
 
-    n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
+    n: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=2**31 - 1,
+            description="images to paint, or completions of each image; if absent 1, or the length of a class list",
+        ),
+    ] = None
     prompt: Annotated[
         str | None,
         Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
@@ -292,6 +323,8 @@ class PaintFields(OutputFields):
 
 class GenerationRequest(PaintFields):
     """POST /v1/images/generations."""
+
+    class_name: PaintedClasses = None  # type: ignore[assignment]  # a completion has one class
 
 
 class StreamedGenerationRequest(GenerationRequest):

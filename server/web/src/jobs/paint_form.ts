@@ -17,14 +17,17 @@ export interface PaintRequest {
   n: number;
   class?: string | undefined; // "any": one for each image, drawn; none without it
   guidance?: number | undefined; // 1, which is none, without it
+  write?: string[] | undefined; // classes of one character: one image of each, in place of n of `class`
 }
 
 /** A random seed of 32 bits, short enough to be read out. */
 export const randomSeed = (): string => String(crypto.getRandomValues(new Uint32Array(1))[0]);
 
 /** The fields of an address that ask for this request. */
-export function toAddress(request: PaintRequest): URLSearchParams {
-  const given = Object.entries(request).filter(([, value]) => value !== undefined);
+export function toAddress({ write, ...request }: PaintRequest): URLSearchParams {
+  const { n, ...of } = request;
+  const fields = write ? { ...of, write: write.join("") } : request;
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   return new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
 }
 
@@ -66,6 +69,17 @@ export class PaintForm {
       class: this.classes.read(),
       guidance: this.guidance?.read(),
     };
+  }
+
+  /** The request to write these classes, one image of each; the form says the rest. */
+  readWriting(write: string[], seed = randomSeed()): PaintRequest {
+    const style = { temperature: this.temperature.read(), guidance: this.guidance?.read(true) };
+    return { model: find("model", HTMLSelectElement).value, seed, ...style, n: write.length, write };
+  }
+
+  /** The seed of the form. Throws FormError for an invalid one. */
+  get seedShown(): string {
+    return this.readSeed();
   }
 
   /** Writes the fields of a link into the form, invalid ones too: `read` reports them. A link with a seed and without a

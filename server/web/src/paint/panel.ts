@@ -13,6 +13,7 @@ import { clearNotice, showError } from "../shell/notice";
 import { goTo, isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
+import { WriteField } from "./write_field";
 
 const PAUSE = 250; // milliseconds from the choice of a class to its images
 
@@ -20,6 +21,7 @@ let model: Model; // the page is inert until there is one
 let last: PaintRequest; // the one that the gallery shows
 let runner: JobRunner;
 let form: PaintForm;
+let writing: WriteField;
 
 const gallery = new Gallery((index) => openViewer(index));
 
@@ -34,6 +36,13 @@ export function setUpPaint(): void {
     clearNotice();
     paintForm();
   });
+  writing = new WriteField(
+    (classes) => {
+      clearNotice();
+      paint(form.readWriting(classes));
+    },
+    (error) => showError(error, "paint"),
+  );
   let pending: ReturnType<typeof setTimeout>;
   form.classes.onChange(() => {
     form.showGuidance(model);
@@ -44,7 +53,7 @@ export function setUpPaint(): void {
   onClick("copy-link", () => void copyLink());
   onClick("save-sheet", async () => {
     const scale = Number(find("sheet-scale", HTMLSelectElement).value);
-    save(await sheet(gallery.pictures, scale), `${nameOfFile()}.png`);
+    save(await sheet(gallery.pictures, scale, last.write?.length), `${nameOfFile()}.png`);
   });
   onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile()), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
@@ -54,6 +63,7 @@ export function setUpPaint(): void {
   onModel((selected, isChosen) => {
     model = selected;
     form.classes.fill(model.classes);
+    writing.fill(model.classes);
     if (!isChosen) return restore();
     const { guidance, temperature } = model.defaults;
     form.fill({ guidance, temperature });
@@ -68,9 +78,17 @@ export function setUpPaint(): void {
 function restore(): void {
   if (!isShown("paint") || (last && location.search === `?${toAddress(last)}`)) return;
   const { guidance, temperature } = model.defaults;
-  form.fill({ guidance, temperature, ...fromAddress(new URLSearchParams(location.search)) });
+  const fields = new URLSearchParams(location.search);
+  form.fill({ guidance, temperature, ...fromAddress(fields) });
   form.showGuidance(model);
-  paintForm(false);
+  const text = fields.get("write");
+  if (text === null) return paintForm(false);
+  writing.show(text);
+  try {
+    paint(form.readWriting(writing.read(), form.seedShown), false);
+  } catch (error) {
+    showError(error);
+  }
 }
 
 /** `isNew`: asked for by the user, and an entry of the history. */
@@ -85,10 +103,11 @@ function paintForm(isNew = true): void {
 function paint(request: PaintRequest, isNew = true): void {
   last = request;
   goTo(linkTo(request), isNew);
-  gallery.reset(request.n, model);
+  gallery.reset(request.n, model, request.write !== undefined);
   if (isNew) runner.follow();
   find("after", HTMLElement).hidden = true;
-  void runner.runOnServer([{ type: "generate", ...request }], request.n, request.n * bytesOf(model), {
+  const { write, ...fields } = request;
+  void runner.runOnServer([{ type: "generate", ...fields, ...(write && { class: write }) }], request.n, request.n * bytesOf(model), {
     frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
     image: (index, finished) => gallery.finish(index, finished),
     ended: () => {
@@ -100,7 +119,8 @@ function paint(request: PaintRequest, isNew = true): void {
 
 /** The request of the gallery as the API has it: what the form leaves open is said. */
 function asked(): CodeRequest {
-  const { class: name = "none", guidance = 1, ...fields } = last;
+  const { class: name = "none", guidance = 1, write, ...fields } = last;
+  if (write) return { ...fields, class: write as unknown as string, guidance }; // JSON, as every language has a list
   return model.classes.length ? { ...fields, class: name, guidance } : fields;
 }
 
@@ -128,7 +148,8 @@ const linkTo = (request: PaintRequest): string => `${location.pathname}?${toAddr
 
 /** The name of a file of the gallery's images, without the ending. */
 function nameOfFile(): string {
-  const { model, seed, class: name } = last;
+  const { model, seed, class: name, write } = last;
+  if (write) return `${model}-${write.join("")}-seed-${seed}`;
   return name === undefined ? `${model}-seed-${seed}` : `${model}-class-${name}-seed-${seed}`;
 }
 

@@ -1,4 +1,4 @@
-import{C as e,S as t,_ as n,a as r,b as i,c as a,f as o,g as s,l as c,o as l,p as u,s as d,v as f,w as p,x as m,y as h}from"./index-DKf9L0Lf.js";var g=`<div class="controls">
+import{C as e,S as t,_ as n,a as r,b as i,c as a,f as o,g as s,l as c,o as l,p as u,s as d,v as f,w as p,x as m,y as h}from"./index-VWbiwlb5.js";var g=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
