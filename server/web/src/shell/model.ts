@@ -5,6 +5,8 @@ import { find, make } from "../elements";
 import { showNotice } from "./notice";
 import { detailsOf } from "./tabs";
 
+const TABS_WITH_MODEL = ["complete", "compress", "how"]; // in their own part of the address
+
 type Listener = (model: Model, isChosen: boolean) => void;
 
 const listeners: Listener[] = [];
@@ -25,7 +27,8 @@ export function onAddress(listener: () => void): void {
 
 /** The name of the model in the address: of its tab, otherwise of the gallery. */
 function nameInAddress(): string | null {
-  return detailsOf("complete").get("model") ?? new URLSearchParams(location.search).get("model");
+  const named = TABS_WITH_MODEL.map((tab) => detailsOf(tab).get("model")).find((name) => name !== null);
+  return named ?? new URLSearchParams(location.search).get("model");
 }
 
 /** Fills the select element; selects the model of the address, otherwise the first that is ready. */
