@@ -8,7 +8,6 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.formats.checkpoint import save_model
 from scanline.model.inference import Model, load
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
@@ -51,13 +50,9 @@ def shapes_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def digits_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A guided model of digits and a word."""
-    path = tmp_path_factory.mktemp("digits") / "digits"
-    config = small_models.config(
-        height=7, width=5, layers=1, predicts="categorical", classes=(("2", "two"), ("0",), ("6",), ("horse",))
-    )
-    save_model(small_models.model(config), path)
-    shapes.evaluate(path)
-    return path
+    classes = (("2", "two"), ("0",), ("6",), ("horse",))
+    config = small_models.config(height=7, width=5, layers=1, predicts="categorical", classes=classes)
+    return shapes.save(tmp_path_factory.mktemp("digits") / "digits", config)
 
 
 @pytest.fixture(scope="session")

@@ -118,22 +118,11 @@ CodedClass = Annotated[
     _AsText,
 ]
 PaintedClass = Annotated[
-    str | None,
+    str | list[Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]] | None,
     Field(
         alias="class",
-        max_length=MAX_CLASS_CHARACTERS,
         description='a class of the model, by any name; "none": no class; of generations also "any": one for each'
-        " image, drawn; the model's default if absent",
-    ),
-    _AsText,
-]
-ListedClass = Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]
-PaintedClasses = Annotated[
-    str | list[ListedClass] | None,
-    Field(
-        alias="class",
-        description='a class of the model, by any name; "none": no class; "any": one for each image, drawn; or a list:'
-        " one image for each, in one row of a sheet; the model's default if absent",
+        " image, drawn, or a list: one image of each, in one row of a sheet; the model's default if absent",
     ),
     _AsText,
     _names(),
@@ -274,14 +263,9 @@ class OutputFields(SizeFields):
 class PaintFields(OutputFields):
     """The fields of both kinds of painting requests."""
 
-    n: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=2**31 - 1,
-            description="images to paint, or completions of each image; if absent 1, or the length of a class list",
-        ),
-    ] = None
+    n: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="images, or completions of each; 1 if absent")] = (
+        None
+    )
     prompt: Annotated[
         str | None,
         Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
@@ -323,8 +307,6 @@ class PaintFields(OutputFields):
 
 class GenerationRequest(PaintFields):
     """POST /v1/images/generations."""
-
-    class_name: PaintedClasses = None  # type: ignore[assignment]  # a completion has one class
 
 
 class StreamedGenerationRequest(GenerationRequest):

@@ -20,6 +20,8 @@ export interface PaintRequest {
   write?: string[] | undefined; // classes of one character: one image of each, in place of n of `class`
 }
 
+export const isSeed = (text: string): boolean => /^\d{1,19}$/.test(text) && BigInt(text) <= LARGEST_SEED;
+
 /** A random seed of 32 bits, short enough to be read out. */
 export const randomSeed = (): string => String(crypto.getRandomValues(new Uint32Array(1))[0]);
 
@@ -101,7 +103,7 @@ export class PaintForm {
   private readSeed(): string {
     const text = this.seed.value.trim();
     if (text === "") return randomSeed();
-    if (/^\d{1,19}$/.test(text) && BigInt(text) <= LARGEST_SEED) return String(BigInt(text));
+    if (isSeed(text)) return String(BigInt(text));
     throw new FormError(this.seed, `The seed must be an integer from 0 to ${LARGEST_SEED}.`);
   }
 
