@@ -85,7 +85,7 @@ class Defaults:
         digits = listed_in(config, prompt) if prompt.strip().isdecimal() else []
         if is_list(class_name) or digits:
             if class_name is not None and prompt.strip():
-                raise InvalidInput("class and a prompt exclude each other where one is a list; send one.", "class")
+                raise InvalidInput("class and prompt exclude each other where one is a list; send one.", "class")
             labels = labels_of_list(config, class_name or digits)
             guidance = (self.guidance if all(labels) else 1.0) if guidance is None else guidance
             return self._checked(config, labels[0], 0, guidance, temperature, 1, labels)

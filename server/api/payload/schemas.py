@@ -263,9 +263,7 @@ class OutputFields(SizeFields):
 class PaintFields(OutputFields):
     """The fields of both kinds of painting requests."""
 
-    n: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="images, or completions of each; 1 if absent")] = (
-        None
-    )
+    n: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="images or completions of each; 1 if absent")] = None
     prompt: Annotated[
         str | None,
         Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),

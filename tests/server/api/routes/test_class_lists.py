@@ -21,8 +21,7 @@ URL, ROW = "/v1/images/generations", ["2", "horse", "TWO", 6]
 
 @pytest.fixture(scope="module")
 def client(digits_directory: Path) -> Iterator[httpx.Client]:
-    limits = ("--max-images-per-request", "8", "--max-overhead-per-second", "100000")
-    with serve(digits_directory, "--slots", "8", *limits) as server, server.client() as client:
+    with serve(digits_directory, "--slots=8", "--max-images-per-request=8") as server, server.client() as client:
         yield client
 
 
@@ -61,7 +60,7 @@ def test_a_prompt_of_digits_python_and_the_command_line_paint_the_same_row(
         (
             {"prompt": "20", "class": "2"},
             "class",
-            "class and a prompt exclude each other where one is a list; send one.",
+            "class and prompt exclude each other where one is a list; send one.",
         ),
         ({"class": ["2", "none"], "guidance": 2}, "guidance", "guidance needs a class, or a prompt that names one."),
     ],
