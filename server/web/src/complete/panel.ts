@@ -67,7 +67,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
     complete().catch((error) => showError(error, "complete"));
   });
   onClick("complete-code", () => showCode(code));
-  setUpFilm("complete-film", "complete-status", () => [code, `${code.model}-completions-seed-${code.seed}`]);
+  setUpFilm("complete-film", "complete", () => [code, `${code.model}-completions-seed-${code.seed}`]);
   onClick("undo", () => canvas.undo());
   onClick("clear", () => canvas.clear());
   onClick("invert", () => canvas.invert());

@@ -28,6 +28,7 @@ let source: StepSource | undefined; // of the image that is painted
 let step = 0;
 let screen = 1;
 let shownFields = ""; // of the address, for what is shown
+let laidOver: Float32Array | undefined; // the weight of each pixel, where the picture shows them
 let control: AbortController | undefined; // of the current job
 let playing: number | undefined;
 
@@ -75,6 +76,11 @@ export function setUpHow(): void {
     const row = Math.floor((offsetY / clientHeight) * model.height);
     goTo(Math.floor(((row * model.width + column) * model.channels - source.layout.first_byte) / source.layout.step_bytes));
   });
+  find("watched", HTMLCanvasElement).addEventListener("pointermove", ({ offsetX, offsetY, currentTarget }) => {
+    const { clientWidth, clientHeight } = currentTarget as HTMLCanvasElement;
+    if (model) sayPixel(Math.floor((offsetY / clientHeight) * model.height), Math.floor((offsetX / clientWidth) * model.width));
+  });
+  find("watched", HTMLCanvasElement).addEventListener("pointerleave", () => setText("how-pixel", ""));
   find("heat-s", HTMLCanvasElement).addEventListener("click", ({ offsetX, offsetY, currentTarget }) => {
     const { clientWidth, clientHeight, width, height } = currentTarget as HTMLCanvasElement;
     find("cell-row", HTMLInputElement).value = String(1 + Math.floor((offsetY / clientHeight) * height));
@@ -89,8 +95,9 @@ export function setUpHow(): void {
     picture = source = undefined;
     if (isChosen) addressOf("how", new URLSearchParams()); // it was of another model
     shownFields = "";
-    fillSelect("layer", selected.layers);
-    fillSelect("head", selected.heads);
+    // of the shipped models, these read the most specific pixels; the first layer's heads read about everything
+    fillSelect("layer", selected.layers, 2);
+    fillSelect("head", selected.heads, selected.heads);
     if (isShown("how")) isChosen ? void paint() : restore();
   });
 }
@@ -145,9 +152,11 @@ function writeAddress(): void {
   if (isShown("how")) goToAddress(address, false);
 }
 
-function fillSelect(id: string, count: number): void {
+/** Fills a select element with the numbers from 1 to `count`, of which `chosen` is selected, or the last. */
+function fillSelect(id: string, count: number, chosen: number): void {
   const options = Array.from({ length: count }, (_, index) => make("option", { value: String(index) }, `${index + 1}`));
   find(id, HTMLSelectElement).replaceChildren(...options);
+  find(id, HTMLSelectElement).selectedIndex = Math.min(chosen, count) - 1;
 }
 
 /** Paints one image, of any class, and follows a step in its middle; or the image and the step of a link. */
@@ -300,8 +309,19 @@ async function weigh(shown: StepSource, at: number): Promise<void> {
   }
 }
 
+/** Says what a pixel is, and how much of it is read where that is shown. */
+function sayPixel(row: number, column: number): void {
+  const { width, height, channels } = model!;
+  const pixel = row * width + column;
+  if (row < 0 || column < 0 || row >= height || column >= width || (pixel + 1) * channels > (picture?.painted ?? 0)) return;
+  const value = picture!.bytes.subarray(pixel * channels, (pixel + 1) * channels).join(", ");
+  const weight = laidOver ? `, weight ${(100 * laidOver[pixel]!).toPrecision(3)} %` : "";
+  setText("how-pixel", `Row ${row + 1}, column ${column + 1}: ${value}${weight}`);
+}
+
 /** Lays the weight of each pixel over the picture, the largest one opaque. */
 function layOver(weights: Float32Array): void {
+  laidOver = weights;
   const canvas = find("watched", HTMLCanvasElement);
   const context = canvas.getContext("2d")!;
   const { width } = picture!.size;
@@ -316,6 +336,7 @@ function layOver(weights: Float32Array): void {
 /** Draws the pixels before `pixels`; with `current`, that pixel framed, and the window that it reads. */
 function drawImage(pixels: number, current?: number, window?: [number, number] | null): void {
   const canvas = find("watched", HTMLCanvasElement);
+  laidOver = undefined;
   const { width, height } = picture!.size;
   const scale = pixelScale(width, ROOM);
   const fine = Math.max(1, Math.round(scale * (globalThis.devicePixelRatio || 1))); // canvas pixels for one of the image

@@ -57,7 +57,7 @@ export function setUpPaint(): void {
   });
   onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile()), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
-  setUpFilm("save-film", "paint-status", () => [asked(), nameOfFile()]);
+  setUpFilm("save-film", "paint", () => [asked(), nameOfFile()]);
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile()}.npy`));
 
   onModel((selected, isChosen) => {

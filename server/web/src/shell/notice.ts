@@ -1,7 +1,6 @@
 // The notice at the top of the page: one sentence about an error or a state that the user has to know.
 
 import { find } from "../elements";
-import { isShown } from "./tabs";
 
 /** Shows a sentence until the next one, or until it is cleared. */
 export function showNotice(sentence: string): void {
@@ -31,7 +30,7 @@ export class FormError extends Error {
 /** Shows an error's message, until another tab is shown. The field of a FormError gets the focus and is marked until it is
  * changed. An error of another `tab` than the one that is shown waits for that tab. */
 export function showError(error: unknown, tab?: string): void {
-  if (tab !== undefined && !isShown(tab)) {
+  if (tab !== undefined && find(tab, HTMLElement).hidden) {
     window.addEventListener("tab", () => showError(error, tab), { once: true });
     return;
   }
