@@ -135,6 +135,8 @@ async function openLink(fields: URLSearchParams): Promise<void> {
     find("coded", HTMLElement).hidden = false;
     showLengths(png);
     show(bytes, found);
+    const box = find("coded", HTMLElement);
+    if (box.getBoundingClientRect().top > window.innerHeight / 2) box.scrollIntoView(); // a phone shows the picture
     const isOther = fields.has("weights") && fields.get("weights") !== weights;
     if (!isOther) return;
     showError(`The link was made with other weights of ${model.id}, so that its code paints another picture here.`);

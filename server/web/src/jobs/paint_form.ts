@@ -73,15 +73,11 @@ export class PaintForm {
     };
   }
 
-  /** The request to write these classes, one image of each; the form says the rest. */
+  /** The request to write these classes, one image of each; the form says the rest. Throws for a seed that is none. */
   readWriting(write: string[], seed = randomSeed()): PaintRequest {
+    if (!isSeed(seed)) throw new Error(`The seed must be an integer from 0 to ${LARGEST_SEED}.`);
     const style = { temperature: this.temperature.read(), guidance: this.guidance?.read(true) };
     return { model: find("model", HTMLSelectElement).value, seed, ...style, n: write.length, write };
-  }
-
-  /** The seed of the form. Throws FormError for an invalid one. */
-  get seedShown(): string {
-    return this.readSeed();
   }
 
   /** Writes the fields of a link into the form, invalid ones too: `read` reports them. A link with a seed and without a

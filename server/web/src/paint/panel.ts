@@ -79,13 +79,18 @@ function restore(): void {
   if (!isShown("paint") || (last && location.search === `?${toAddress(last)}`)) return;
   const { guidance, temperature } = model.defaults;
   const fields = new URLSearchParams(location.search);
-  form.fill({ guidance, temperature, ...fromAddress(fields) });
-  form.showGuidance(model);
+  const asked = { guidance, temperature, ...fromAddress(fields) };
   const text = fields.get("write");
-  if (text === null) return paintForm(false);
+  if (text === null) {
+    form.fill(asked);
+    form.showGuidance(model);
+    return paintForm(false);
+  }
+  form.fill({ guidance: asked.guidance, temperature: asked.temperature }); // seed and class are not those of the form
+  form.showGuidance(model);
   writing.show(text);
   try {
-    paint(form.readWriting(writing.read(), form.seedShown), false);
+    paint(form.readWriting(writing.read(), asked.seed), false);
   } catch (error) {
     showError(error);
   }
