@@ -4,6 +4,7 @@ Case does not matter, nor does how letters with accents are encoded, or how many
 """
 
 import re
+from collections.abc import Sequence
 
 from scanline.kernels.philox_rounds import uniform_pair
 from scanline.model import config as configs
@@ -40,6 +41,23 @@ def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
     if config.classes and text is not None and plain(str(text)) == ANY and ANY not in config.labels:
         return 0, len(config.classes)
     return label_of_class(config, text), 0
+
+
+def labels_of_list(config: ModelConfig, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the label of each class of a list; InvalidInput where one names no class, or the list is empty."""
+    if config.classes and ANY not in config.labels and any(plain(str(name)) == ANY for name in names):
+        raise InvalidInput('class "any" cannot be in a list of classes; name each of them.', "class")
+    if labels := tuple(label_of_class(config, name) for name in names):
+        return labels
+    raise InvalidInput("class must list at least one class.", "class")
+
+
+def listed_in(config: ModelConfig, text: str) -> list[str]:
+    """Return the characters of a text, such as 2026, where each of them is a class by itself and the text is none; else
+    no character."""
+    found = [*plain(text)]
+    is_list = len(found) > 1 and "".join(found) not in config.labels and all(one in config.labels for one in found)
+    return found if is_list else []
 
 
 def drawn_label(classes: int, seed: int, index: int) -> int:

@@ -5,10 +5,11 @@ from nothing, `particles` of completions, `temperature` of both. A completion ha
 one that is drawn would not fit the known pixels.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint
+from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint, labels_of_list, listed_in
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import (
     DEFAULT_PARTICLES,
@@ -30,6 +31,7 @@ class SamplingParams:
     guidance: float
     temperature: float
     particles: int
+    labels: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as arguments of GenerateRequest."""
@@ -69,16 +71,25 @@ class Defaults:
     def to_paint(
         self,
         config: ModelConfig,
-        class_name: str | None = None,
+        class_name: str | Sequence[str] | None = None,
         guidance: float | None = None,
         temperature: float | None = None,
         *,
         prompt: str = "",
     ) -> SamplingParams:
-        """Return what images are painted from nothing with. class_name: "none" asks for no class. InvalidInput where a
-        class is not known, class and prompt differ, or a number is out of its range."""
+        """Return what images are painted from nothing with. class_name: "none" asks for no class, a list one image of
+        each, as a prompt of digits alone does. InvalidInput where a class is not known, class and prompt differ, or a
+        number is out of its range."""
         if class_name is None and not prompt.strip():
             class_name = self.class_name
+        digits = listed_in(config, prompt) if prompt.strip().isdecimal() else []
+        if is_list(class_name) or digits:
+            if class_name is not None and prompt.strip():
+                raise InvalidInput("class and prompt exclude each other where one is a list; send one.", "class")
+            labels = labels_of_list(config, class_name or digits)
+            guidance = (self.guidance if all(labels) else 1.0) if guidance is None else guidance
+            return self._checked(config, labels[0], 0, guidance, temperature, 1, labels)
+        assert class_name is None or isinstance(class_name, str | int)  # Python's users may give 7
         label, drawn_classes = label_to_paint(config, class_name)
         label = _agreed(config, label, class_name, prompt)
         if guidance is None:
@@ -88,7 +99,7 @@ class Defaults:
     def to_complete(
         self,
         config: ModelConfig,
-        class_name: str | None = None,
+        class_name: str | Sequence[str] | None = None,
         guidance: float | None = None,
         temperature: float | None = None,
         particles: int | None = None,
@@ -96,6 +107,10 @@ class Defaults:
         prompt: str = "",
     ) -> SamplingParams:
         """Return what images are completed with; errors as of `to_paint`."""
+        if is_list(class_name):
+            reason = "a list of classes is for images that are painted from nothing; give one class"
+            raise InvalidInput(f"class: {reason}.", "class")
+        assert class_name is None or isinstance(class_name, str | int)
         label = _agreed(config, label_of_class(config, class_name), class_name, prompt)
         guidance = 1.0 if guidance is None else guidance
         count = checked_particles(particles, guidance, self.particles)
@@ -109,11 +124,17 @@ class Defaults:
         guidance: float,
         temperature: float | None,
         particles: int,
+        labels: tuple[int, ...] = (),
     ) -> SamplingParams:
         temperature = self.temperature if temperature is None else temperature
         check_temperature(temperature)
-        check_guidance(guidance, bool(label or drawn_classes), config)
-        return SamplingParams(label, drawn_classes, float(guidance), float(temperature), particles)
+        check_guidance(guidance, all(labels) if labels else bool(label or drawn_classes), config)
+        return SamplingParams(label, drawn_classes, float(guidance), float(temperature), particles, labels)
+
+
+def is_list(class_name: object) -> bool:
+    """Return whether a class is given as a list of names."""
+    return isinstance(class_name, Sequence) and not isinstance(class_name, str)
 
 
 def _agreed(config: ModelConfig, label: int, class_name: str | None, prompt: str) -> int:

@@ -66,6 +66,7 @@ class Images:
     guidance: float = 1.0  # this and the next: the call's, or the model's default
     temperature: float = 1.0
     known: np.ndarray | None = None  # bool [n, H, W], of completions: the pixels that were given
+    columns: int | None = None  # of a sheet: one row of images of a list of classes; None: nearly square
 
     @classmethod
     def of(cls, painted: PaintedImages, config: ModelConfig) -> "Images":
@@ -80,6 +81,7 @@ class Images:
             painted.sampling.guidance,
             painted.sampling.temperature,
             painted.known,
+            len(painted.images) if painted.sampling.labels else None,
         )
 
     def __repr__(self) -> str:
@@ -100,7 +102,7 @@ class Images:
 
     def _repr_png_(self) -> bytes:
         """Show a contact sheet in a notebook, enlarged as a film is."""
-        picture = sheet(self.array)
+        picture = sheet(self.array, self.columns)
         scale = Film().scale_of(*picture.size)
         enlarged = picture.resize((scale * picture.width, scale * picture.height), Resampling.NEAREST)
         return pictures.encode(enlarged, "png")
@@ -121,7 +123,7 @@ class Images:
         sheet to one of the images; a sheet then has gaps.
         """
         shown_film = saving.film_of(Path(path), film, frames, seconds, scale)
-        saving.save_images(self.array, Path(path), film=shown_film, known=self.known, scale=scale or 1)
+        saving.save_images(self.array, Path(path), self.columns, film=shown_film, known=self.known, scale=scale or 1)
 
 
 class _How(TypedDict):
@@ -189,21 +191,23 @@ class Model:
 
     def sample(
         self,
-        n: int = 1,
+        n: int | None = None,
         *,
-        class_name: str | None = None,
+        class_name: str | Sequence[str] | None = None,
         guidance: float | None = None,
         seed: int | None = None,
         temperature: float | None = None,
         progress: Progress = False,
     ) -> Images:
-        """Paint n images from nothing. A seed is drawn, and returned with the images, where none is given. What else is
-        not given is as in `defaults`, those of the model.
+        """Paint n images from nothing, by default one. A seed is drawn, and returned with the images, where none is
+        given. What else is not given is as in `defaults`, those of the model.
 
         class_name: what they show, one of `class_names` or another word for it, in any case, or "any": one of them for
-        each image, drawn; "none" leaves the class open. guidance: 1 to 10, of images of a class; above 1, every byte is
-        drawn from the logits u + guidance (c - u) of those with the class, c, and without, u (classifier-free
-        guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those under the class.
+        each image, drawn; "none" leaves the class open. A list paints one image of each of its classes; its image i is
+        image i of a call with that class alone and the same seed. guidance: 1 to 10, of images of a class; above 1,
+        every byte is drawn from the logits u + guidance (c - u) of those with the class, c, and without, u
+        (classifier-free guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those
+        under the class.
         progress: True shows a bar, in a terminal or a notebook; a function gets the bytes done and those of all images.
         """
         return self._painted(PaintValues(n, seed, class_name, None, temperature, guidance), None, progress)
@@ -366,9 +370,9 @@ class Model:
 
     def stream(
         self,
-        n: int = 1,
+        n: int | None = None,
         *,
-        class_name: str | None = None,
+        class_name: str | Sequence[str] | None = None,
         guidance: float | None = None,
         seed: int | None = None,
         temperature: float | None = None,

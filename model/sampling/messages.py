@@ -67,6 +67,7 @@ class GenerateRequest:
     client: str = ""  # who asked: slots are shared between clients first
     digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
     drawn_classes: int = 0  # K: each image has one of K classes, drawn, in place of `label`; not of completions
+    labels: tuple[int, ...] = ()  # of each of the n images, in place of `label`; empty: `label`, or a drawn class
     # What images are painted from in place of random numbers: at temperature 1, with nothing known or guided.
     codes: Codes | None = None
 
@@ -117,6 +118,8 @@ class GenerateRequest:
 
     def label_of(self, index: int) -> int:
         """Return the label of one image."""
+        if self.labels:
+            return self.labels[index]
         return drawn_label(self.drawn_classes, self.seed, index) if self.drawn_classes else self.label
 
     @property

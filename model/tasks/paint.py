@@ -18,17 +18,12 @@ from scanline.model.tasks.task import Task
 class PaintValues:
     """What a user says of images to paint; None: the model's default."""
 
-    n: int = 1  # images, or completions of each picture
+    n: int | None = None  # images, or completions of each picture; None: 1, or an image of each class of a list
     seed: int | None = None  # None: drawn
-    class_name: str | None = None
+    class_name: str | Sequence[str] | None = None  # a list: one image of each
     prompt: str | None = None
     temperature: float | None = None
     guidance: float | None = None
-
-    @property
-    def images(self) -> int:
-        """The images that are painted."""
-        return self.n
 
 
 @dataclass(frozen=True)
@@ -37,11 +32,6 @@ class CompleteValues(PaintValues):
 
     particles: int | None = None
     pictures: int = 1
-
-    @property
-    def images(self) -> int:
-        """The images that are painted: n of each picture."""
-        return self.n * self.pictures
 
 
 @dataclass(frozen=True)
@@ -118,6 +108,11 @@ class PaintTask(Task):
     def used(self) -> dict[str, float]:
         """The fields that say what else the images were painted with."""
         return {"temperature": self.request.temperature, "guidance": self.request.guidance}
+
+    @property
+    def columns(self) -> int | None:
+        """The columns of a sheet of the images: one row where a list of classes was asked for; None: nearly square."""
+        return self.count if self.request.labels else None
 
     @property
     def held_bytes(self) -> int:
@@ -209,15 +204,20 @@ class PaintTask(Task):
 def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
     """Return the request that paints `values.n` images from nothing, or completes pictures, each so often; InvalidInput
     where a class is not known, class and prompt differ, or a value is out of its range."""
-    if isinstance(values.n, bool) or not isinstance(values.n, Integral) or values.n < 1:
-        raise InvalidInput(f"n must be a whole number of at least 1, not {values.n!r}.", "n")
+    n = values.n
+    if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 1):
+        raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
     given = model.config, values.class_name, values.guidance, values.temperature
     prompt = values.prompt or ""
     if isinstance(values, CompleteValues):
         sampling = model.defaults.to_complete(*given, values.particles, prompt=prompt)
+        count = values.pictures * (n or 1)
     else:
         sampling = model.defaults.to_paint(*given, prompt=prompt)
-    return GenerateRequest(0, int(values.images), checked_seed(values.seed), **sampling.to_dict())
+        count = len(sampling.labels) or n or 1
+        if n is not None and n != count:
+            raise InvalidInput(f"n must be {count}, the number of classes that are listed, or be left out.", "n")
+    return GenerateRequest(0, int(count), checked_seed(values.seed), **sampling.to_dict())
 
 
 def plan(model: ModelInfo, values: PaintValues) -> PaintTask:

@@ -36,8 +36,10 @@ def paint_task(models: ModelRegistry, fields: PaintFields) -> tuple[ServedModel,
         values: PaintValues = values_of(CompleteValues, fields, pictures=len(fields.image))
     else:
         values = values_of(PaintValues, fields)
-    models.check_count(values.images, "n")
-    task = paint.plan(model, values)
+    request = paint.request_of(model, values)
+    listed = "prompt" if fields.class_name is None else "class"
+    models.check_count(request.n, listed if request.labels else "n")
+    task = PaintTask(request, model.config)
     bind_contextvars(model=model.id, images=task.count)
     return model, task
 

@@ -44,7 +44,8 @@ PaintedClass = Annotated[
     str | None,
     typer.Option(
         "--class",
-        help="Class of the images, by its name or a synonym; any draws one for each image; none leaves it open.",
+        help="Class of the images, by its name or a synonym; any draws one for each image; none leaves it open."
+        " Several classes of one character each, such as 2026, paint one image of each.",
         show_default=MODELS_DEFAULT,
     ),
 ]

@@ -11,7 +11,7 @@ import pytest
 from scanline.model.inference import Model, load
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
-from tests.support import shapes
+from tests.support import shapes, small_models
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
 from tests.support.server.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
@@ -45,6 +45,14 @@ def colour_server(colour_directory: Path) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def shapes_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "shapes"))
+
+
+@pytest.fixture(scope="session")
+def digits_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A guided model of digits and a word."""
+    classes = (("2", "two"), ("0",), ("6",), ("horse",))
+    config = small_models.config(height=7, width=5, layers=1, predicts="categorical", classes=classes)
+    return shapes.save(tmp_path_factory.mktemp("digits") / "digits", config)
 
 
 @pytest.fixture(scope="session")

@@ -156,12 +156,14 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
 
 
 def _sheet(images: np.ndarray, output: ImageOutput, name: str) -> bytes:
-    return pictures.encode_sheet(np.stack([output.resized(image) for image in images]), name)
+    return pictures.encode_sheet(np.stack([output.resized(image) for image in images]), name, output.columns)
 
 
 def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput, media_type: str) -> bytes:
     appearance = film.appearance_frame(len(images), images.shape[1:3], known)
-    picture, appear = (sheet(np.stack([output.resized(each) for each in kind])) for kind in (images, appearance))
+    picture, appear = (
+        sheet(np.stack([output.resized(each) for each in kind]), output.columns) for kind in (images, appearance)
+    )
     (name,) = (name for name, kind in films.MEDIA_TYPES.items() if kind == media_type)
     return encode_film(np.asarray(picture), np.asarray(appear), film, name)
 

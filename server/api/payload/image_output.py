@@ -40,6 +40,7 @@ class ImageOutput:
     as_url: bool = False
     uploaded: tuple[str, ...] = ()  # the sizes of the uploads that were resized
     film: Film | None = None  # of each image in JSON, of all together in a file
+    columns: int | None = None  # of a sheet; None: nearly square
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -88,6 +88,19 @@ def _whole_number(least: int, most: int) -> WrapValidator:
     return WrapValidator(check)
 
 
+def _names() -> WrapValidator:
+    """Answer every error of a class or a list of classes with one sentence."""
+
+    def check(value: Any, handler: Callable[[Any], Any], info: ValidationInfo) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            reason = f"class must be a name of at most {MAX_CLASS_CHARACTERS} characters, or a list of such names"
+            raise InvalidInput(f"{reason}.", "class") from None
+
+    return WrapValidator(check)
+
+
 Seed = Annotated[int | None, Field(ge=-1, le=MAX_SEED, description="drawn at random, and returned, if absent or -1")]
 _AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)  # 7, the digit
 Class = Annotated[
@@ -105,14 +118,14 @@ CodedClass = Annotated[
     _AsText,
 ]
 PaintedClass = Annotated[
-    str | None,
+    str | list[Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]] | None,
     Field(
         alias="class",
-        max_length=MAX_CLASS_CHARACTERS,
         description='a class of the model, by any name; "none": no class; of generations also "any": one for each'
-        " image, drawn; the model's default if absent",
+        " image, drawn, or a list: one image of each, in one row of a sheet; the model's default if absent",
     ),
     _AsText,
+    _names(),
 ]
 Temperature = Annotated[
     float | None,
@@ -250,7 +263,7 @@ class OutputFields(SizeFields):
 class PaintFields(OutputFields):
     """The fields of both kinds of painting requests."""
 
-    n: Annotated[int, Field(ge=1, le=2**31 - 1, description="images to paint, or completions of each image")] = 1
+    n: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="images or completions of each; 1 if absent")] = None
     prompt: Annotated[
         str | None,
         Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),

@@ -86,9 +86,9 @@ def _respond(
     model, task = decoding or paint_task(models, cast("PaintFields", fields))
     resize, config = models.resizes(fields.size_policy), model.config
     shown = task.shown
-    output = image_output(fields, config, len(shown), resize)
+    output = replace(image_output(fields, config, len(shown), resize), columns=task.columns)
     media_type = _media_type(request, fields)
-    rows, columns = (1, 1) if media_type == JSON else grid(len(shown))
+    rows, columns = (1, 1) if media_type == JSON else grid(len(shown), task.columns)
     width, height = output.size or (config.width, config.height)
     width, height = columns * width, rows * height
     if film := _film(fields, media_type):

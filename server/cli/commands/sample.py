@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,7 @@ def sample(
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
     if cluster is None:
         zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
+    from scanline.model.class_names import listed_in
     from scanline.model.images.saving import check_sheet, film_of, save_classes, save_images
     from scanline.model.inference import load
     from scanline.model.tasks import paint
@@ -82,11 +84,14 @@ def sample(
     # One task for each class, or one for all images.
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
-    names = config.class_names if each_class else (class_name,)
-    n = n or (IMAGES_OF_EACH_CLASS if each_class else IMAGES)
+    listed = [] if class_name is None else listed_in(config, class_name)
+    names: Sequence[str | Sequence[str] | None] = config.class_names if each_class else (listed or class_name,)
+    n = n or (IMAGES_OF_EACH_CLASS if each_class else None if listed else IMAGES)
     values = [PaintValues(n, seed, name, None, temperature, guidance) for name in names]
     tasks = [paint.plan(loaded.info, each) for each in values]
-    check_sheet(out, shown_film, n * len(tasks), config, n if each_class else None, scale or 1)
+    n = tasks[0].count
+    columns = n if each_class else tasks[0].columns
+    check_sheet(out, shown_film, n * len(tasks), config, columns, scale or 1)
     with model_bar("painting") as progress:
         loaded.run(tasks, "painting", progress)
     painted = [task.result() for task in tasks]
@@ -95,7 +100,7 @@ def sample(
     if each_class:
         save_classes(images, config.class_names, out, shown_film, scale or 1)
     else:
-        save_images(images[0], out, film=shown_film, scale=scale or 1)
+        save_images(images[0], out, columns, film=shown_film, scale=scale or 1)
     shown = [name for batch in painted for name in batch.class_names(config)]
     more: dict[str, object] = {**tasks[0].used}
     more |= {"classes": shown} if shown else {}

@@ -4,6 +4,9 @@ import "./style/base.css";
 import "./style/controls.css";
 import "./style/paint.css";
 import "./style/complete.css";
+import "./style/how.css";
+import "./style/compress.css";
+import { call } from "./api/http";
 import { allModels } from "./api/models";
 import { setUpCode } from "./code/dialog";
 import { completeThis, drawnPicture, setUpComplete } from "./complete/panel";
@@ -36,15 +39,19 @@ function setUpTheme(): void {
   });
 }
 
-/** Loads the code of a tab when it is first opened: the other tabs need none of it. */
+/** Loads the code of a tab when it is first opened: the other tabs need none of it. If that fails, it is loaded once more
+ * when the server answers. */
 function setUpLater(tab: string, load: () => Promise<void>): void {
   let opened: Promise<void> | undefined;
   window.addEventListener("tab", () => {
     if (!isShown(tab)) return;
-    opened ??= load();
+    opened ??= load().catch(async () => {
+      await call("v1/models");
+      await load();
+    });
     opened.catch((error) => {
       opened = undefined;
-      showError(error);
+      showError(`This tab could not be loaded; reload the page. ${error}`, tab);
     });
   });
 }

@@ -17,8 +17,8 @@ NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
 
 @pytest.fixture
 def visitor(visit: Visit, colour_server: Server) -> Visitor:
-    page = visit(f"{colour_server.url}/#how")
-    expect(page.see("#bars figure")).to_be_visible()
+    page = visit(f"{colour_server.url}/#how&seed=5&step=2&screen=4")
+    expect(page.see("#read-cell")).to_be_visible()
     return page
 
 
@@ -36,8 +36,7 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     after = visitor.pixels("#heat-s")
     assert after.shape[:2] == (colour.config.key_width, colour.config.value_width)
     assert np.array_equal(visitor.pixels("#heat-outer"), after)
-    visitor.see("#weights summary").click()  # the first step can read itself only
-    expect(visitor.see("#say-weights")).to_contain_text("at most 100 %, in row 1, column 1;")
+    expect(visitor.see("#say-weights")).to_contain_text("at most 100 %, in row 1, column 1;")  # itself
     visitor.page.keyboard.press("ArrowRight")
     expect_step(visitor, "Step 2 of 36: row 1, column 1, green")
     assert np.array_equal(visitor.pixels("#heat-before"), after)
@@ -48,7 +47,7 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     assert before + key * value == pytest.approx(sum_, abs=0.02 * (abs(before) + abs(key * value)))
     visitor.see("#how-last").click()
     expect(visitor.see("#how-place")).to_contain_text("Step 36 of 36")
-    expect(visitor.see("#say-weights")).to_contain_text("all alike would have 2.78 %.")
+    expect(visitor.see("#say-weights")).to_contain_text("if all were equal, each would be 2.78 %.")
     assert (visitor.pixels("#heat-weights")[..., 3] > 0).all()
     expect(visitor.see("#say-cost")).to_contain_text("of all 36 steps:")
     expect(visitor.see("#say-measured")).to_contain_text("and step 16,384 took")

@@ -41,7 +41,7 @@ def test_every_tab_is_accessible_and_fits(visit: Visit, classified: Server, size
         if tab.get_attribute("id") == "tab-compress":
             expect(visitor.see("#coded-form")).to_be_visible()
         if tab.get_attribute("id") == "tab-how":
-            expect(visitor.see("#bars figure")).to_be_visible()
+            expect(visitor.see("#screens")).to_be_visible()
         if tab.get_attribute("id") != "tab-complete":  # which is looked at when it shows more
             assert_fits_and_is_accessible(visitor)
     visitor.see("#tab-complete").click()

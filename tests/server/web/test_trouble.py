@@ -113,15 +113,3 @@ def test_a_killed_server_started_again_continues_the_same_images(visit: Visit, g
         visitor.expect_done(2)
         assert (np.load(visitor.saved("#save-array")) == painted(client, n=2, seed=3)).all()
         visitor.page.close()
-
-
-def test_the_page_waits_for_a_server_that_cannot_be_reached(visit: Visit, server: Server) -> None:
-    visitor = visit(f"{server.url}/#complete")
-    visitor.expect_ready()
-    visitor.page.route("**/v1/models", lambda route: route.abort())
-    visitor.page.reload()
-    visitor.expect_notice("The server cannot be reached. Retrying.")
-    visitor.page.unroute("**/v1/models")
-    visitor.expect_ready()
-    expect(visitor.see("#notice")).to_be_hidden()
-    visitor.expect_errors("ERR_")

@@ -255,7 +255,9 @@ class Mix:
         if kind == "paint":
             if rng.random() < 0.3:
                 how["drawn_classes"] = labels
-            return GenerateRequest(number, n, seed, **how)
+            elif rng.random() < 0.3:
+                how["labels"] = tuple(rng.randrange("guidance" in how, labels + 1) for _ in range(n))
+            return self._shard(GenerateRequest(number, n, seed, **how))
         sources = rng.choice([1, 1, 2, 3, 4])
         how["masks"] = tuple(self._mask() for _ in range(sources))
         how["known"] = tuple(rng.choice(self.pictures) for _ in range(sources))

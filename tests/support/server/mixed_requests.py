@@ -283,6 +283,7 @@ class Mix:
             fields = {"type": kind, "id": name, **(self.painting() if kind == "generate" else self.completion())}
             if self.drawn(0.3):
                 fields["n"] = 30
+                fields |= {"class": fields["class"][:1] * 30} if isinstance(fields.get("class"), list) else {}
                 cancelled.append(name)
             elif kind == "generate" and self.watched < 4:  # as many as a client may watch at once
                 self.watched += 1
@@ -311,12 +312,14 @@ class Mix:
         fields = {"model": self.rng.choice([*MODELS]), "seed": self.rng.choice((0, 7, 2**63 - 1))}
         fields |= {"n": self.rng.choice((1, 1, 2, 3, 7)), "temperature": self.rng.choice((1, 1, 0.5, 1e-6, 2))}
         fields |= self.rng.choice(({}, {"class": "any"}, {"class": "shell"}, {"prompt": "a handwritten seven"}))
+        if "class" in fields and self.drawn(0.3):
+            fields["class"] = self.rng.choices(("7", "horse", "shell"), k=fields["n"])
         is_guided = self.drawn(0.4) and not fields.keys().isdisjoint(("class", "prompt"))
         return {**fields, "guidance": self.rng.choice((1.5, 4))} if is_guided else fields
 
     def completion(self) -> Fields:
         fields = self.painting()
-        fields |= {"class": "horse"} if fields.get("class") == "any" else {}
+        fields |= {"class": "horse"} if fields.get("class") not in (None, "shell") else {}
         config, how = MODELS[fields["model"]], self.rng.choice(("alpha", "alpha", "mask", "rows"))
         images = [self.pixels(config) for _ in range(self.rng.choice((1, 1, 2, 3)))]
         if how == "rows":

@@ -1,5 +1,7 @@
-// HTTP calls to the API: addresses, the API key, errors as exceptions, and the delay between attempts.
+// HTTP calls to the API: addresses, the API key, errors as exceptions, and the delay between attempts. A call that fails
+// because the server is away, or loads its model, is made again until it is answered.
 
+import { clearNotice, showNotice } from "../shell/notice";
 import { askForKey, keyHeaders } from "./key";
 
 /** An error response of the API; `param` is the request field that it refers to, `retryAfter` is in seconds. */
@@ -32,13 +34,17 @@ export function readError(body: unknown, status: number | null = null, retryAfte
 
 /** Whether the same call may succeed later. */
 export const isTemporary = (error: unknown): boolean =>
-  error instanceof Unreachable || (error instanceof ApiError && error.status === 503);
+  error instanceof Unreachable || (error instanceof ApiError && error.status === 503 && error.code !== "model_failed");
 
 /** The API is served beside the page, whatever prefix a proxy has added. */
 export const apiUrl = (path: string): URL => new URL(path, document.baseURI);
 
-export const wait = (seconds: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+/** Waits, but not longer than until `signal` is aborted. */
+export const wait = (seconds: number, signal?: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, 1000 * seconds);
+    signal?.addEventListener("abort", () => resolve(), { once: true });
+  });
 
 /** Seconds to wait after `failures` failed attempts; randomised, so that clients do not retry in step. */
 export const backOff = (failures: number): number =>
@@ -58,14 +64,39 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   throw readError(body, response.status, Number.isFinite(seconds) ? seconds : null);
 }
 
+/** Does `work` until it does not fail for a temporary reason; says so meanwhile. Throws what else it throws, and once
+ * `signal` is aborted. */
+export async function retried<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  for (let failures = 1, said = ""; ; failures++) {
+    try {
+      const done = await work();
+      if (said) clearNotice(said);
+      return done;
+    } catch (error) {
+      if (!isTemporary(error)) throw error;
+      said = `${(error as Error).message} Retrying.`;
+      showNotice(said);
+      await wait((error instanceof ApiError && error.retryAfter) || backOff(failures), signal);
+      if (signal?.aborted) clearNotice(said);
+      signal?.throwIfAborted();
+    }
+  }
+}
+
+/** Like `callOnce`, until the server answers. */
+export const call = (path: string, body?: unknown, accept?: string): Promise<Response> =>
+  retried(() => callOnce(path, body, accept));
+
 /** Like `request`, with an optional JSON body to POST, a value or its text; asks the user for a key when the server
- * requires one. */
-export async function call(path: string, body?: unknown, accept = "application/json"): Promise<Response> {
+ * requires one. All of the response has arrived. */
+export async function callOnce(path: string, body?: unknown, accept = "application/json"): Promise<Response> {
   const headers = { "content-type": "application/json", accept };
   const post = { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body), headers };
   for (;;) {
     try {
-      return await request(path, body === undefined ? {} : post);
+      const response = await request(path, body === undefined ? {} : post);
+      const whole = await response.arrayBuffer().catch(() => Promise.reject(new Unreachable()));
+      return new Response(whole, response);
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 401) throw error;
       await askForKey(error.message);

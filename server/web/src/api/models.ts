@@ -1,7 +1,7 @@
 // The models of the server, as GET /v1/models returns them.
 
 import { clearNotice, showNotice } from "../shell/notice";
-import { ApiError, backOff, call, isTemporary, wait } from "./http";
+import { call, wait } from "./http";
 
 export interface Model {
   id: string;
@@ -23,19 +23,13 @@ export interface Model {
 
 /** Returns all models, the default first. Waits while one is loading or the server cannot be reached. */
 export async function allModels(): Promise<Model[]> {
-  for (let failures = 1; ; failures++) {
-    try {
-      const { data }: { data: Model[] } = await (await call("v1/models")).json();
-      const loading = data.find(({ state }) => state === "loading");
-      clearNotice();
-      if (!loading) return data;
-      showNotice(`Loading ${loading.id}.`);
-      await wait(1);
-    } catch (error) {
-      if (!isTemporary(error)) throw error;
-      showNotice(`${(error as Error).message} Retrying.`);
-      await wait((error instanceof ApiError && error.retryAfter) || backOff(failures));
-    }
+  for (;;) {
+    const { data }: { data: Model[] } = await (await call("v1/models")).json();
+    const loading = data.find(({ state }) => state === "loading");
+    clearNotice();
+    if (!loading) return data;
+    showNotice(`Loading ${loading.id}.`);
+    await wait(1);
   }
 }
 

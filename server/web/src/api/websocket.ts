@@ -3,7 +3,7 @@
 // continues where it was.
 
 import { clearNotice, showNotice } from "../shell/notice";
-import { ApiError, apiUrl, backOff, call, isTemporary, readError, Unreachable, wait } from "./http";
+import { ApiError, apiUrl, backOff, callOnce, isTemporary, readError, Unreachable, wait } from "./http";
 import { keyProtocols } from "./key";
 import { allModels } from "./models";
 
@@ -111,7 +111,7 @@ async function untilOpen(): Promise<void> {
   for (let failures = 0; jobs.size > 0; ) {
     try {
       // a failed handshake gives no reason; an HTTP call does, and asks for a key
-      if (failures > 0) await call("v1/models");
+      if (failures > 0) await callOnce("v1/models");
       await connect();
       clearNotice(LOST);
       for (const job of [...jobs.values()]) send(job);

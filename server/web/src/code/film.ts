@@ -6,9 +6,11 @@ import { save } from "../pictures/files";
 import { showError } from "../shell/notice";
 import { json, route, type CodeRequest } from "./snippets";
 
-/** Sets up the button #<id>; `asked` returns what it saves, and the name of the file. Its progress is said in #<status>. */
-export function setUpFilm(id: string, status: string, asked: () => [request: CodeRequest, name: string]): void {
+/** Sets up the button #<id>; `asked` returns what it saves, and the name of the file. The tab's bar moves meanwhile:
+ * the server does not say how far it is. */
+export function setUpFilm(id: string, tab: string, asked: () => [request: CodeRequest, name: string]): void {
   const button = find(id, HTMLButtonElement);
+  const [bar, status] = [find(`${tab}-progress`, HTMLProgressElement), `${tab}-status`];
   const label = button.textContent;
   button.addEventListener("click", async () => {
     if (button.ariaBusy === "true") return; // not disabled: a disabled button would lose the focus
@@ -16,13 +18,16 @@ export function setUpFilm(id: string, status: string, asked: () => [request: Cod
     button.ariaBusy = "true";
     button.textContent = "Painting the film…";
     setText(status, "Painting the film.");
+    if (bar.hidden) bar.removeAttribute("value");
+    bar.hidden = false;
     try {
       save(await (await call(route(request), json(request), "image/gif")).blob(), `${name}.gif`);
       setText(status, "The film is saved.");
     } catch (error) {
       setText(status, "");
-      showError(error);
+      showError(error, tab);
     }
+    if (!bar.hasAttribute("value")) bar.hidden = true; // no job has begun to use it
     button.ariaBusy = null;
     button.textContent = label;
   });

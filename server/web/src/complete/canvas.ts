@@ -78,11 +78,12 @@ export class DrawingCanvas {
     this.change(true);
   }
 
-  /** Replaces the drawing by an image of any size. */
-  load(image: CanvasImageSource, width: number, height: number): void {
+  /** Replaces the drawing by an image of any size. Returns what this changed of the image, in words. */
+  load(image: CanvasImageSource, width: number, height: number): string {
     this.begin();
-    this.ink.load(image, width, height);
+    const changes = this.ink.load(image, width, height);
     this.change();
+    return changes;
   }
 
   /** Replaces the drawing and what is hidden of it. */

@@ -41,8 +41,9 @@ export class Ink {
     this.context.putImageData(pixels, 0, 0);
   }
 
-  /** Draws an image of any size: scaled to cover, cropped to its centre, white where it is transparent, as in training. */
-  load(image: CanvasImageSource, width: number, height: number): void {
+  /** Draws an image of any size: scaled to cover, cropped to its centre, white where it is transparent, as in training.
+   * Returns what this changed of it, in words; empty where nothing. */
+  load(image: CanvasImageSource, width: number, height: number): string {
     const [w, h] = [this.size.width * FINE, this.size.height * FINE];
     const scale = Math.max(w / width, h / height);
     this.context.fillStyle = "#fff";
@@ -51,6 +52,21 @@ export class Ink {
     this.context.imageSmoothingQuality = "high";
     const [wide, high] = [width * scale, height * scale];
     this.context.drawImage(image, (w - wide) / 2, (h - high) / 2, wide, high);
+    return this.changes(width, height);
+  }
+
+  private changes(width: number, height: number): string {
+    const { width: w, height: h, channels } = this.size;
+    const isLarger = Math.min(width / w, height / h) > 1;
+    const steps = width * h === height * w ? [] : ["cropped"];
+    if (width !== w || height !== h) steps.push(`${isLarger ? "shrunk" : "scaled"} to ${w} × ${h}`);
+    const { data } = this.pixels;
+    const hasColour = (at: number) => data[4 * at] !== data[4 * at + 1] || data[4 * at] !== data[4 * at + 2];
+    if (channels === 1 && Array.from({ length: data.length / 4 }, (_, at) => at).some(hasColour)) steps.push("made grey");
+    if (!steps.length) return "";
+    const last = steps.pop()!;
+    const said = steps.length ? `${steps.join(", ")} and ${last}` : last;
+    return `The file of ${width.toLocaleString("en")} × ${height.toLocaleString("en")} pixels was ${said}.`;
   }
 
   invert(): void {

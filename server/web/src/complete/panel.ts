@@ -7,13 +7,13 @@ import type { Frame } from "../api/websocket";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
-import { find, onClick } from "../elements";
+import { find, onClick, setText } from "../elements";
 import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, PaintForm, toAddress } from "../jobs/paint_form";
 import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
-import { clearNotice, FormError, showError, showNotice } from "../shell/notice";
+import { clearNotice, FormError, showError } from "../shell/notice";
 import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { DrawingCanvas } from "./canvas";
 import { readDrawing, writeDrawing } from "./drawing_fields";
@@ -64,10 +64,10 @@ export function setUpComplete(pictures: () => Picture[]): void {
   window.addEventListener("pagehide", storeDrawing);
   find("complete-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
-    complete().catch(showError);
+    complete().catch((error) => showError(error, "complete"));
   });
   onClick("complete-code", () => showCode(code));
-  setUpFilm("complete-film", "complete-status", () => [code, `${code.model}-completions-seed-${code.seed}`]);
+  setUpFilm("complete-film", "complete", () => [code, `${code.model}-completions-seed-${code.seed}`]);
   onClick("undo", () => canvas.undo());
   onClick("clear", () => canvas.clear());
   onClick("invert", () => canvas.invert());
@@ -78,12 +78,22 @@ export function setUpComplete(pictures: () => Picture[]): void {
     event.preventDefault();
     canvas.undo();
   });
-  setUpFiles("complete", "upload", (image, width, height) => model && canvas.load(image, width, height));
+  setUpFiles("complete", "upload", () => model, (opened) => {
+    if ("pictures" in opened) completeThis(opened.pictures[0]!);
+    else showChanges(canvas.load(opened.image, opened.width, opened.height));
+    offerPictures();
+  });
 }
 
 /** Copies a picture of the gallery to the canvas. */
 export function completeThis(picture: Picture): void {
-  canvas.load(picture.canvas, picture.size.width, picture.size.height);
+  showChanges(canvas.load(picture.canvas, picture.size.width, picture.size.height));
+}
+
+/** Says what was changed of a file to make it a picture of the model's size. */
+function showChanges(sentence: string): void {
+  setText("adapted", sentence);
+  find("adapted", HTMLElement).hidden = !sentence;
 }
 
 /** The drawing, if there is one. */
@@ -127,11 +137,11 @@ function restoreDrawing(fields: URLSearchParams): boolean {
 function restore(): void {
   const fields = detailsOf("complete");
   if (!fields.has("image") || String(fields) === shownFields) return;
-  if (!restoreDrawing(fields)) return showNotice("The picture of this link has not the size of the model's images.");
+  if (!restoreDrawing(fields)) return showError("The picture of this link does not have the size of the model's images.");
   form.fill(fromAddress(fields));
   particles.choose(Number(fields.get("particles")), fields.has("compare"));
   showGuidance();
-  complete(false).catch(showError);
+  complete(false).catch((error) => showError(error, "complete"));
 }
 
 /** `isNew`: asked for by the user, and an entry of the history. */
@@ -154,6 +164,7 @@ async function complete(isNew = true): Promise<void> {
   const fields = { image: await base64(original.canvas), ...(await occlusion.fields()) };
 
   results.reset(model, original, occlusion, rows, n);
+  if (isNew) runner.follow();
   const { channels } = original.size;
   const isPainted = (position: number) => !occlusion.isKnown(Math.floor(position / channels));
   const paint = ({ index, first, bytes }: Frame) => {

@@ -108,7 +108,8 @@ export class Results {
     const { bitsPerDim, evidenceBits, effectiveParticles } = finished;
     const lines = [bitsPerDim === null ? "p = 0" : bitsPerDim.toFixed(2)];
     const texts = [bitsPerDim === null ? "probability 0" : `${lines[0]} bits per dimension`];
-    if (evidenceBits !== null) {
+    if (evidenceBits !== null && this.occlusion.isKnownAfterHidden) {
+      // known rows before all hidden ones cost the same under every completion
       lines.push(`evidence ${evidenceBits.toFixed(1)}`);
       texts.push(`evidence ${evidenceBits.toFixed(1)} bits`);
     }
@@ -148,7 +149,7 @@ export class Results {
       try {
         this.scores ??= await score(this.model, pictures);
       } catch (error) {
-        return showError(error);
+        return showError(error, "complete");
       }
     }
     const shown = chosen === "likelihood" ? this.scores : undefined;

@@ -4,59 +4,66 @@
 import { bytesOf, type Model } from "../api/models";
 import { runJob } from "../api/websocket";
 import { find, make, setText } from "../elements";
+import { openFile, type Opened } from "../pictures/open";
 import { Picture } from "../pictures/picture";
-import { clearNotice, showNotice } from "../shell/notice";
-import { isShown } from "../shell/tabs";
+import { clearNotice, showError } from "../shell/notice";
+import { isShown, selectTab } from "../shell/tabs";
 
 const THUMBNAILS = 12;
 const EXAMPLES = 8;
 const EXAMPLE_SEED = "7";
 
-type Load = (image: CanvasImageSource, width: number, height: number) => void;
+const HAVE_FILES = ["complete", "compress"]; // tabs; what is dropped on another is taken to the first
 
-/** Calls `load` with every file that the user chooses in the field `id`, pastes or drops while the tab is shown. */
-export function setUpFiles(tab: string, id: string, load: Load): void {
+let fromFile: Picture[] = []; // of the last file, where it had several
+
+/** Calls `use` with what is in every file that the user chooses in the field `id`, pastes or drops while the tab is shown. */
+export function setUpFiles(tab: string, id: string, model: () => Model, use: (opened: Opened) => void): void {
+  const open = async (file: File | undefined) => {
+    if (!file) return;
+    try {
+      const opened = await openFile(file, model);
+      clearNotice();
+      fromFile = "pictures" in opened && opened.pictures.length > 1 ? opened.pictures : [];
+      use(opened);
+    } catch (error) {
+      showError(error, tab);
+    }
+  };
   const upload = find(id, HTMLInputElement);
   upload.addEventListener("change", () => {
-    void loadFile(upload.files?.[0], load);
+    void open(upload.files?.[0]);
     upload.value = "";
   });
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find(({ type }) => type.startsWith("image/"));
-    if (isShown(tab)) void loadFile(file, load);
+    if (isShown(tab)) void open(file);
   });
   // of the whole window: a file that is dropped beside the drawing must not replace the page
   window.addEventListener("dragover", (event) => event.preventDefault());
   window.addEventListener("drop", (event) => {
     event.preventDefault();
-    if (isShown(tab)) void loadFile(event.dataTransfer?.files[0], load);
+    const file = event.dataTransfer?.files[0];
+    if (!file) return;
+    if (tab === HAVE_FILES[0] && !HAVE_FILES.some(isShown)) selectTab(tab, true);
+    if (isShown(tab)) void open(file);
   });
-}
-
-async function loadFile(file: File | undefined, load: Load): Promise<void> {
-  if (!file) return;
-  try {
-    const image = await createImageBitmap(file);
-    clearNotice();
-    load(image, image.width, image.height);
-    image.close();
-  } catch {
-    showNotice(`The browser cannot read ${file.name || "the file"} as an image.`);
-  }
 }
 
 let examples: Promise<Picture[]> = Promise.resolve([]); // of one model
 let examplesOf = "";
 
-/** Offers the first pictures of the gallery that have the model's size, or examples; returns them. `prefix` is of the
- * elements' ids, `verb` what a click does. */
+/** Offers the first pictures that have the model's size, of the last file, the gallery, or examples; returns them. `prefix`
+ * is of the elements' ids, `verb` what a click does. */
 export async function showThumbnails(
   model: Model,
   gallery: Picture[],
   use: (picture: Picture) => void,
   { prefix, verb }: { prefix: string; verb: string },
 ): Promise<Picture[]> {
-  const fitting = gallery.filter(({ bytes }) => bytes.length === bytesOf(model)).slice(0, THUMBNAILS);
+  const fitting = [fromFile, gallery]
+    .map((pictures) => pictures.filter(({ bytes }) => bytes.length === bytesOf(model)).slice(0, THUMBNAILS))
+    .find((pictures) => pictures.length) ?? [];
   if (examplesOf !== model.id && !fitting.length) {
     examplesOf = model.id;
     examples = paintExamples(model).catch(() => []); // a server that is busy has none
@@ -64,7 +71,8 @@ export async function showThumbnails(
   const pictures = fitting.length ? fitting : await examples;
   if (!fitting.length && examplesOf !== model.id) return []; // another model has been selected
   find(`${prefix}examples`, HTMLElement).hidden = pictures.length === 0;
-  setText(`${prefix}examples-label`, fitting.length ? "From the gallery" : "Painted by the model");
+  const source = fromFile.includes(fitting[0]!) ? "From the file" : "From the gallery";
+  setText(`${prefix}examples-label`, fitting.length ? source : "Painted by the model");
   find(`${prefix}thumbnails`, HTMLElement).replaceChildren(
     ...pictures.map((picture, index) => {
       const copy = picture.copy(() => true);

@@ -1,9 +1,12 @@
 // A .scan file of one picture, as model/formats/code_file.py writes it: what the server takes and gives. The page shows the
 // code in it; a changed code gets a file with its own size and checksum. The checksum of the pixels stays the picture's.
 
+import { toBase64Url } from "../base64";
 import { crc32 } from "../pictures/zip";
 
 const [MAGIC_AND_VERSION, CRC, DIGEST, NUMBERS, CHECKSUM] = [8, 4, 16, 6, 2]; // bytes, but for six numbers
+
+const SHORT = 6; // bytes of a digest that a link has
 
 export class CodeFile {
   private constructor(
@@ -31,6 +34,11 @@ export class CodeFile {
     at += CHECKSUM;
     number(); // 0: a single code has no length, but goes to the file's end
     return new CodeFile(file.slice(0, MAGIC_AND_VERSION), file.slice(first, at), file.slice(at));
+  }
+
+  /** What says which weights, at which precision, the code is of: some of its digest, for a link. */
+  get weights(): string {
+    return toBase64Url(this.head.subarray(0, SHORT));
   }
 
   /** The file with another code. */

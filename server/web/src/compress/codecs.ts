@@ -2,12 +2,14 @@
 // without a class.
 
 import { call } from "../api/http";
-import type { Model } from "../api/models";
+import { bytesOf, type Model } from "../api/models";
 import { fromBase64, toBase64 } from "../base64";
 import type { WorkerPool } from "../device/worker_pool";
 import { base64 } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { CodeFile } from "./code_file";
+
+export const ON_DEVICE = "device"; // in a link: the code is one that browsers make
 
 export interface Painted {
   picture: Picture;
@@ -16,14 +18,16 @@ export interface Painted {
 
 export interface Codec {
   encode(picture: Picture): Promise<Uint8Array>;
-  /** Paints a code, of a picture or not, once a picture has been encoded. */
+  /** What links say of the model that made a code: its weights, or that it was a browser's. */
+  weights(): Promise<string>;
+  /** Paints a code, of a picture or not. */
   decode(code: Uint8Array): Promise<Painted>;
-  /** The file of a code of the last picture that was encoded; undefined where there are none. */
+  /** The file of a code, once a picture has been encoded or a code painted; undefined where there are none. */
   fileOf(code: Uint8Array): Uint8Array | undefined;
 }
 
 export class ServerCodec implements Codec {
-  private file!: CodeFile; // of the last picture
+  private file: CodeFile | undefined; // of the last picture
 
   constructor(private readonly model: Model) {}
 
@@ -33,11 +37,18 @@ export class ServerCodec implements Codec {
     return this.file.code;
   }
 
+  /** Without a picture, the server encodes a black one, whose file has all but the code. */
+  async weights(): Promise<string> {
+    if (!this.file) await this.encode(Picture.of(this.model, new Uint8Array(bytesOf(this.model))));
+    return this.file!.weights;
+  }
+
   fileOf(code: Uint8Array): Uint8Array {
-    return this.file.withCode(code);
+    return this.file!.withCode(code);
   }
 
   async decode(code: Uint8Array): Promise<Painted> {
+    await this.weights();
     const fields = { code: [toBase64(this.fileOf(code))], unchecked: true };
     const array = new Uint8Array(await (await this.ask("decodings", fields, "application/x-npy")).arrayBuffer());
     const { height, width, channels } = this.model;
@@ -60,6 +71,10 @@ export class DeviceCodec implements Codec {
 
   async encode({ bytes }: Picture): Promise<Uint8Array> {
     return (await this.pool.code({ type: "encode", bytes })).code;
+  }
+
+  async weights(): Promise<string> {
+    return ON_DEVICE;
   }
 
   fileOf(): undefined {}

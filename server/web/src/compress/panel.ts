@@ -1,8 +1,8 @@
 // Compress: a picture, the code that paints it, and what the model paints when bits of the code are flipped. Row by row,
-// the picture appears and the bits that it took fade.
+// the picture appears and the bits that it took fade. The address has the code that is shown: it is the whole picture.
 
 import type { Model } from "../api/models";
-import { fromBase64, toBase64 } from "../base64";
+import { fromBase64, toBase64, toBase64Url } from "../base64";
 import { Ink } from "../complete/ink";
 import { setUpFiles, showThumbnails } from "../complete/sources";
 import { openedPool } from "../device/panel";
@@ -10,13 +10,12 @@ import { enlarge, find, make, onClick, pixelScale, setText } from "../elements";
 import { Picture } from "../pictures/picture";
 import { save } from "../pictures/files";
 import { pngSize } from "../pictures/png_size";
-import { onModel } from "../shell/model";
+import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError } from "../shell/notice";
-import { isShown } from "../shell/tabs";
+import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { BitBar, withFlipped } from "./bit_bar";
-import { DeviceCodec, ServerCodec, type Codec, type Painted } from "./codecs";
+import { DeviceCodec, ON_DEVICE, ServerCodec, type Codec, type Painted } from "./codecs";
 import markup from "./compress.html?raw";
-import "../style/compress.css";
 
 const [ROOM, MARGIN] = [160, 48]; // CSS pixels of a picture, and beside both
 const PLAY_MS = 1500; // all rows
@@ -32,6 +31,9 @@ let sources: Sources;
 let model: Model;
 let codec: Codec;
 let picture: Picture | undefined; // the visitor's
+let changes = ""; // of the file that it was, in words
+let isLinked = false; // it is that of a link
+let shownFields = ""; // of the address, for the code that is shown
 let own = new Uint8Array(); // its code
 let code = new Uint8Array(); // the one that is shown
 let painted: Painted | undefined; // by it
@@ -43,10 +45,15 @@ export function setUpCompress(from: Sources): void {
   sources = from;
   find("compress", HTMLElement).innerHTML = markup;
   bar = new BitBar((bit) => void paint(withFlipped(code, bit)));
-  setUpFiles("compress", "coded-upload", (image, width, height) => {
+  setUpFiles("compress", "coded-upload", () => model, (opened) => {
+    if ("pictures" in opened) {
+      void use(opened.pictures[0]!);
+      void offer();
+      return;
+    }
     const ink = new Ink(model);
-    ink.load(image, width, height);
-    void use(ink.picture());
+    const changes = ink.load(opened.image, opened.width, opened.height);
+    void use(ink.picture(), changes);
   });
   onClick("coded-drawing", () => void use(sources.drawing()!));
   find("coded-by", HTMLFieldSetElement).addEventListener("change", () => {
@@ -65,25 +72,74 @@ export function setUpCompress(from: Sources): void {
     try {
       void paint(readText());
     } catch (error) {
-      showError(error);
+      showError(error, "compress");
     }
   });
   form.addEventListener("change", ({ target }) => target instanceof HTMLInputElement && writeText());
-  onClick("code-text-copy", () => void copy());
+  onClick("code-text-copy", () => void copy(find("code-text", HTMLTextAreaElement).value));
+  onClick("code-link", () => void copy(new URL(`#compress&${shownFields}`, location.href).href));
   onClick("code-restore", () => void paint(own));
   onClick("code-save", () => save(new Blob([codec.fileOf(own) as BlobPart]), `${model.id}-picture.scan`));
-  window.addEventListener("tab", offer);
+  window.addEventListener("tab", () => (restore(), void offer()));
+  onAddress(restore);
   window.addEventListener("resize", () => picture && fit());
-  onModel((selected) => {
+  onModel((selected, isChosen) => {
     model = selected;
+    if (isChosen) {
+      const address = addressOf("compress", new URLSearchParams()); // its code was another model's
+      if (isShown("compress")) goTo(address, false);
+    }
     document.querySelector<HTMLInputElement>("#coded-by input")!.checked = true;
     chooseCodec();
     picture = painted = undefined;
     find("coded", HTMLElement).hidden = true;
     find("coded-form", HTMLFormElement).hidden = true;
     job++;
+    shownFields = "";
     pause();
-    offer();
+    restore();
+    void offer();
+  });
+}
+
+/** Paints the code of the address, unless it is shown already. */
+function restore(): void {
+  const fields = detailsOf("compress");
+  if (!model || !fields.has("code") || String(fields) === shownFields) return;
+  shownFields = String(fields);
+  openLink(fields).catch((error) => showError(error, "compress"));
+}
+
+/** Paints the picture of a link, which becomes the picture that is shown. */
+async function openLink(fields: URLSearchParams): Promise<void> {
+  if (fields.has("model") && fields.get("model") !== model.id) {
+    throw new Error(`This server does not have the model ${fields.get("model")} of the link, which its picture needs.`);
+  }
+  const isOfBrowser = fields.get("weights") === ON_DEVICE;
+  if (isOfBrowser && !openedPool()) {
+    throw new Error("A browser made the code of this link: load the model under “On your device”, then open the link.");
+  }
+  let bytes: Uint8Array<ArrayBuffer>;
+  try {
+    bytes = fromBase64(fields.get("code")!);
+  } catch {
+    throw new Error("The code of this link is not complete.");
+  }
+  document.querySelector<HTMLInputElement>(`#coded-by [value=${isOfBrowser ? "device" : "server"}]`)!.checked = true;
+  chooseCodec();
+  await run("Painting the picture of the link.", async (isCurrent) => {
+    const [weights, found] = [await codec.weights(), await codec.decode(bytes)];
+    const png = await pngSize(found.picture);
+    if (!isCurrent()) return;
+    [picture, own, changes, isLinked] = [found.picture, bytes, "", true];
+    find("coded", HTMLElement).hidden = false;
+    showLengths(png);
+    show(bytes, found);
+    const box = find("coded", HTMLElement);
+    if (box.getBoundingClientRect().top > window.innerHeight / 2) box.scrollIntoView(); // a phone shows the picture
+    const isOther = fields.has("weights") && fields.get("weights") !== weights;
+    if (!isOther) return;
+    showError(`The link was made with other weights of ${model.id}, so that its code paints another picture here.`);
   });
 }
 
@@ -94,9 +150,11 @@ async function offer(): Promise<void> {
   find("coded-drawing", HTMLButtonElement).hidden = !drawing;
   find("coded-by", HTMLFieldSetElement).hidden = !openedPool();
   const of = model;
-  const offered = await showThumbnails(model, sources.gallery(), use, { prefix: "coded-", verb: "Compress" });
+  const place = { prefix: "coded-", verb: "Compress" };
+  const offered = await showThumbnails(model, sources.gallery(), (chosen) => void use(chosen), place);
   const first = drawing ?? offered[0];
-  if (of === model && !picture && first) await use(first);
+  const isFree = !picture && !detailsOf("compress").has("code");
+  if (of === model && isShown("compress") && isFree && first) await use(first);
 }
 
 function chooseCodec(): void {
@@ -105,15 +163,17 @@ function chooseCodec(): void {
   codec = by.value === "device" && pool ? new DeviceCodec(model, pool) : new ServerCodec(model);
 }
 
-/** Asks for the code of a picture, and paints it. */
-async function use(chosen: Picture): Promise<void> {
+/** Asks for the code of a picture, and paints it. `changed` says what was changed of the file that it was. */
+async function use(chosen: Picture, changed = ""): Promise<void> {
   picture = Picture.of(chosen.size, chosen.bytes);
+  changes = changed;
+  isLinked = false;
   const current = picture;
   find("coded", HTMLElement).hidden = false;
   painted = undefined;
   fit();
-  const form = find("coded-form", HTMLFormElement);
-  form.inert = true; // it has the code of another picture
+  // code and lengths are those of another picture until those of this one are there
+  find("coded", HTMLElement).classList.add("pending");
   await run("Asking for the code of this picture.", async (isCurrent) => {
     const found = await codec.encode(current);
     const png = await pngSize(current);
@@ -122,25 +182,35 @@ async function use(chosen: Picture): Promise<void> {
     showLengths(png);
     await paint(own);
   });
-  if (painted) form.inert = false;
 }
 
 /** Paints a code from its first row on. */
 async function paint(bytes: Uint8Array): Promise<void> {
   await run("Painting what the code says.", async (isCurrent) => {
-    const found = await codec.decode(bytes);
+    const [weights, found] = [await codec.weights(), await codec.decode(bytes)];
     if (!isCurrent()) return;
-    code = Uint8Array.from(bytes);
-    painted = found;
-    find("coded-form", HTMLFormElement).hidden = false;
-    find("code-restore", HTMLButtonElement).disabled = isEqual(code, own);
-    bar.show(code, own);
-    writeText();
-    find("coded-rows", HTMLInputElement).value = "0";
-    fit();
-    setText("coded-status", comparison());
-    play();
+    show(bytes, found);
+    const fields = new URLSearchParams({ model: model.id, weights, code: toBase64Url(code) });
+    shownFields = String(fields);
+    const address = addressOf("compress", fields);
+    if (isShown("compress")) goTo(address, false);
   });
+}
+
+/** Shows a code and what it paints, from the first row on. */
+function show(bytes: Uint8Array, found: Painted): void {
+  code = Uint8Array.from(bytes);
+  painted = found;
+  find("coded-form", HTMLFormElement).hidden = false;
+  find("coded", HTMLElement).classList.remove("pending");
+  find("code-restore", HTMLButtonElement).disabled = isEqual(code, own);
+  bar.show(code, own);
+  writeText();
+  find("coded-rows", HTMLInputElement).value = "0";
+  setText("coded-whose", isLinked ? "Picture of the link" : "Your picture");
+  fit();
+  setText("coded-status", comparison());
+  play();
 }
 
 /** Runs the latest job, which shows nothing once there is a later one. */
@@ -154,7 +224,7 @@ async function run(status: string, work: (isCurrent: () => boolean) => Promise<v
   } catch (error) {
     if (number !== job) return;
     setText("coded-status", "");
-    showError(error);
+    showError(error, "compress");
   }
 }
 
@@ -162,7 +232,8 @@ async function run(status: string, work: (isCurrent: () => boolean) => Promise<v
 function comparison(): string {
   const { bytes, size } = painted!.picture;
   const first = bytes.findIndex((byte, at) => byte !== picture!.bytes[at]);
-  if (first < 0) return "The code paints your picture, byte for byte.";
+  if (first < 0 && isLinked) return `The link is this picture: its code of ${own.length} bytes is in the address.`;
+  if (first < 0) return `The code paints your picture, byte for byte. ${changes}`.trim();
   const pixel = Math.floor(first / size.channels);
   const place = `row ${Math.floor(pixel / size.width) + 1}, column ${(pixel % size.width) + 1}`;
   return `The code paints another picture from ${place} on.`;
@@ -229,6 +300,7 @@ function showLengths(png: number): void {
   if (file) lengths.push([".scan file", file.length, ""]);
   lengths.push(["PNG file", png, ""], ["Pixels", raw, ""]);
   find("code-save", HTMLButtonElement).hidden = !file;
+  find("coded-longer", HTMLElement).hidden = own.length <= raw;
   const most = Math.max(...lengths.map(([, bytes]) => bytes));
   find("lengths", HTMLElement).replaceChildren(
     ...lengths.map(([name, bytes, remark]) => {
@@ -263,8 +335,7 @@ function readText(): Uint8Array {
   throw new FormError(field, `The code must be ${INVALID[notation()]}.`);
 }
 
-async function copy(): Promise<void> {
-  const text = find("code-text", HTMLTextAreaElement).value;
+async function copy(text: string): Promise<void> {
   const copied = await navigator.clipboard.writeText(text).then(
     () => "Copied.",
     () => "The browser does not allow copying.",

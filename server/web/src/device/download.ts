@@ -1,13 +1,13 @@
 // Downloads what painting in the browser needs: the wasm of onnxruntime-web and the exported model.
 
 import runtimeFile from "virtual:runtime";
-import { request } from "../api/http";
+import { request, retried, Unreachable } from "../api/http";
 
 const modelPath = (model: string) => `v1/models/${encodeURIComponent(model)}/onnx`;
 
 /** The size of both files in bytes. */
 export async function downloadSize(model: string): Promise<number> {
-  const heads = await Promise.all([runtimeFile, modelPath(model)].map(head));
+  const heads = await Promise.all([runtimeFile, modelPath(model)].map((path) => retried(() => head(path))));
   return heads.reduce((sum, { headers }) => sum + Number(headers.get("content-length")), 0);
 }
 
@@ -22,11 +22,10 @@ async function head(path: string): Promise<Response> {
 }
 
 /** Returns both files; `progress` gets the number of bytes so far. Throws an AbortError if `signal` is aborted. */
-export async function download(
-  model: string,
-  signal: AbortSignal,
-  progress: (bytes: number) => void,
-): Promise<{ runtime: ArrayBuffer; model: Uint8Array }> {
+export const download = (model: string, signal: AbortSignal, progress: (bytes: number) => void): Promise<Files> =>
+  retried(() => downloadOnce(model, signal, progress), signal);
+
+async function downloadOnce(model: string, signal: AbortSignal, progress: (bytes: number) => void): Promise<Files> {
   let bytes = 0;
   const count = (chunk: Chunk, controller: TransformStreamDefaultController<Chunk>) => {
     progress((bytes += chunk.length));
@@ -37,8 +36,16 @@ export async function download(
   const [runtime, exported] = await Promise.all([
     open(runtimeFile).then((packed) => readAll(packed.pipeThrough(new DecompressionStream("gzip")))),
     open(modelPath(model)).then(readAll),
-  ]);
+  ]).catch((error) => {
+    // a stream that ends too early, which the browser reports in words of its own
+    throw error instanceof TypeError ? new Unreachable() : error;
+  });
   return { runtime, model: new Uint8Array(exported) };
+}
+
+interface Files {
+  runtime: ArrayBuffer;
+  model: Uint8Array;
 }
 
 type Chunk = Uint8Array<ArrayBuffer>;

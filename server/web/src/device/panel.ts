@@ -63,7 +63,7 @@ async function labelButton(): Promise<void> {
     const bytes = await downloadSize(id);
     if (id === model.id && !pool) button.textContent = `Download ${megabytes(bytes)} and paint`;
   } catch (error) {
-    showError(error);
+    showError(error, "device");
   }
 }
 
@@ -73,7 +73,7 @@ function paintForm(): void {
     clearNotice();
     void run(paint);
   } catch (error) {
-    showError(error);
+    showError(error, "device");
   }
 }
 

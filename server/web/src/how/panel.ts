@@ -1,15 +1,15 @@
 // How it works: an image is painted; then one of its steps is shown at a time, from the pixels that it reads to the byte
-// that is drawn, with the numbers of one layer and head. This code is loaded when the tab is first opened.
+// that is drawn, with the numbers of one layer and head, on six screens. The address has all of it, so that a link shows
+// the same. This code is loaded when the tab is first opened.
 
 import type { Model } from "../api/models";
 import { runJob } from "../api/websocket";
 import { enlarge, find, make, onClick, pixelScale, setText } from "../elements";
-import { randomSeed } from "../jobs/paint_form";
+import { isSeed, randomSeed } from "../jobs/paint_form";
 import { Picture } from "../pictures/picture";
-import { onModel } from "../shell/model";
+import { onAddress, onModel } from "../shell/model";
 import { clearNotice, showError } from "../shell/notice";
-import { isShown } from "../shell/tabs";
-import "../style/how.css";
+import { addressOf, detailsOf, goTo as goToAddress, isShown } from "../shell/tabs";
 import markup from "./how.html?raw";
 import { showEquations } from "./equations";
 import { showStep, showWeights } from "./step_view";
@@ -18,6 +18,7 @@ import { StepSource } from "./step_source";
 const ROOM = 280; // CSS pixels for the picture
 const PLAY_MS = 160; // between two steps
 const ANY = "any";
+const READING = 4; // the screen of what is read, which is laid over the picture
 
 let model: Model | undefined;
 let seed = "";
@@ -25,6 +26,9 @@ let className: string | null = null; // of the image, drawn
 let picture: Picture | undefined;
 let source: StepSource | undefined; // of the image that is painted
 let step = 0;
+let screen = 1;
+let shownFields = ""; // of the address, for what is shown
+let laidOver: Float32Array | undefined; // the weight of each pixel, where the picture shows them
 let control: AbortController | undefined; // of the current job
 let playing: number | undefined;
 
@@ -33,6 +37,10 @@ export function setUpHow(): void {
   showEquations("categorical");
   for (const id of ["layer", "head"]) find(id, HTMLSelectElement).addEventListener("change", () => void inspect(step));
   onClick("watch", () => void paint());
+  find("screens", HTMLFieldSetElement).addEventListener("change", () => {
+    showScreen(Number(document.querySelector<HTMLInputElement>("#screens :checked")!.value));
+  });
+  showScreen(screen);
   const moves: Record<string, () => number> = {
     first: () => 0,
     up: () => step - source!.row,
@@ -42,7 +50,6 @@ export function setUpHow(): void {
     last: () => Infinity,
   };
   for (const [name, to] of Object.entries(moves)) onClick(`how-${name}`, () => source && goTo(to()));
-  find("weights", HTMLDetailsElement).addEventListener("toggle", show);
   onClick("how-play", () => (playing === undefined ? play() : pause()));
   const moment = find("moment", HTMLInputElement);
   moment.addEventListener("input", () => goTo(Number(moment.value)));
@@ -50,9 +57,14 @@ export function setUpHow(): void {
   const arrows = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "up", ArrowDown: "down" };
   const keys: Record<string, string> = { ...arrows, Home: "first", End: "last" };
   find("how", HTMLElement).addEventListener("keydown", (event) => {
-    const name = keys[event.key];
     const target = event.target as HTMLElement;
-    const isOther = target instanceof HTMLSelectElement || target instanceof HTMLPreElement || isNumber(target);
+    const isOther = target instanceof HTMLSelectElement || target instanceof HTMLPreElement || hasOwnKeys(target);
+    const turned = { PageUp: screen - 1, PageDown: screen + 1 }[event.key];
+    if (turned !== undefined && !isOther && source) {
+      event.preventDefault();
+      return showScreen(turned);
+    }
+    const name = keys[event.key];
     if (!name || isOther || event.ctrlKey || event.metaKey || event.altKey || !source) return;
     event.preventDefault();
     goTo(moves[name]!());
@@ -64,41 +76,102 @@ export function setUpHow(): void {
     const row = Math.floor((offsetY / clientHeight) * model.height);
     goTo(Math.floor(((row * model.width + column) * model.channels - source.layout.first_byte) / source.layout.step_bytes));
   });
+  find("watched", HTMLCanvasElement).addEventListener("pointermove", ({ offsetX, offsetY, currentTarget }) => {
+    const { clientWidth, clientHeight } = currentTarget as HTMLCanvasElement;
+    if (model) sayPixel(Math.floor((offsetY / clientHeight) * model.height), Math.floor((offsetX / clientWidth) * model.width));
+  });
+  find("watched", HTMLCanvasElement).addEventListener("pointerleave", () => setText("how-pixel", ""));
   find("heat-s", HTMLCanvasElement).addEventListener("click", ({ offsetX, offsetY, currentTarget }) => {
     const { clientWidth, clientHeight, width, height } = currentTarget as HTMLCanvasElement;
     find("cell-row", HTMLInputElement).value = String(1 + Math.floor((offsetY / clientHeight) * height));
     find("cell-column", HTMLInputElement).value = String(1 + Math.floor((offsetX / clientWidth) * width));
     show();
   });
-  window.addEventListener("tab", () => (isShown("how") ? model && !picture && void paint() : pause()));
+  window.addEventListener("tab", () => (isShown("how") ? model && restore() : pause()));
+  onAddress(() => isShown("how") && restore());
   window.addEventListener("resize", show);
-  onModel((selected) => {
+  onModel((selected, isChosen) => {
     model = selected;
     picture = source = undefined;
-    fillSelect("layer", selected.layers);
-    fillSelect("head", selected.heads);
-    if (isShown("how")) void paint();
+    if (isChosen) addressOf("how", new URLSearchParams()); // it was of another model
+    shownFields = "";
+    // of the shipped models, these read the most specific pixels; the first layer's heads read about everything
+    fillSelect("layer", selected.layers, 2);
+    fillSelect("head", selected.heads, selected.heads);
+    if (isShown("how")) isChosen ? void paint() : restore();
   });
 }
 
-const isNumber = (target: HTMLElement) => target instanceof HTMLInputElement && target.type === "number";
+/** Whether arrow keys in an element have a meaning of their own. */
+const hasOwnKeys = (target: HTMLElement) =>
+  target instanceof HTMLInputElement && ["number", "radio"].includes(target.type);
 
-function fillSelect(id: string, count: number): void {
-  const options = Array.from({ length: count }, (_, index) => make("option", { value: String(index) }, `${index + 1}`));
-  find(id, HTMLSelectElement).replaceChildren(...options);
+/** Shows what the address says, or paints an image where it says nothing and there is none. */
+function restore(): void {
+  const fields = detailsOf("how");
+  if (!fields.has("seed")) return picture ? undefined : void paint();
+  if (String(fields) === shownFields) return;
+  try {
+    if (fields.has("model") && fields.get("model") !== model!.id) {
+      throw new Error(`This server does not have the model ${fields.get("model")} of the link.`);
+    }
+    if (!isSeed(fields.get("seed")!)) throw new Error("The seed of this link is not a seed.");
+    for (const id of ["layer", "head"]) choose(id, fields.get(id) ?? "1");
+    showScreen(Number(fields.get("screen") ?? 1));
+    void paint(fields);
+  } catch (error) {
+    showError(error, "how");
+  }
 }
 
-/** Paints one image, of any class, and follows a step in its middle. */
-async function paint(): Promise<void> {
+/** Selects a layer or a head by its number, from 1. */
+function choose(id: string, number: string): void {
+  const option = [...find(id, HTMLSelectElement).options].find(({ text }) => text === number);
+  if (!option) throw new Error(`The model has no ${id} ${number}.`);
+  option.selected = true;
+}
+
+/** Shows one of the screens, the nearest one where there is none of that number. */
+function showScreen(number: number): void {
+  const all = [...document.querySelectorAll<HTMLElement>("#how .stages > li")];
+  screen = Math.max(1, Math.min(Math.round(number) || 1, all.length));
+  all.forEach((each, index) => each.classList.toggle("shown", index + 1 === screen));
+  document.querySelectorAll<HTMLInputElement>("#screens input")[screen - 1]!.checked = true;
+  if (!source) return;
+  writeAddress();
+  show();
+}
+
+/** Writes what is shown into the address. */
+function writeAddress(): void {
+  const place = { layer: selected("layer") + 1, head: selected("head") + 1, step: step + 1, screen };
+  const numbers = Object.entries(place).map(([name, value]): [string, string] => [name, String(value)]);
+  const fields = new URLSearchParams([["model", model!.id], ["seed", seed], ...numbers]);
+  shownFields = String(fields);
+  const address = addressOf("how", fields);
+  if (isShown("how")) goToAddress(address, false);
+}
+
+/** Fills a select element with the numbers from 1 to `count`, of which `chosen` is selected, or the last. */
+function fillSelect(id: string, count: number, chosen: number): void {
+  const options = Array.from({ length: count }, (_, index) => make("option", { value: String(index) }, `${index + 1}`));
+  find(id, HTMLSelectElement).replaceChildren(...options);
+  find(id, HTMLSelectElement).selectedIndex = Math.min(chosen, count) - 1;
+}
+
+/** Paints one image, of any class, and follows a step in its middle; or the image and the step of a link. */
+async function paint(link?: URLSearchParams): Promise<void> {
   control?.abort();
-  pause();
+  stop();
   clearNotice();
   const { signal } = (control = new AbortController());
   const { id, classes, channels } = model!;
   source = undefined;
   const painted = (picture = new Picture(model!));
+  drawImage(0);
   className = null;
-  seed = randomSeed();
+  seed = link?.get("seed") ?? randomSeed();
+  if (link) shownFields = String(link);
   const drawn = classes.length > 0 && !classes.includes(ANY) ? ANY : "none";
   setText("how-status", "Painting an image.");
   try {
@@ -111,20 +184,22 @@ async function paint(): Promise<void> {
     };
     const cancelled = await runJob({ type: "generate", model: id, n: 1, seed, class: drawn }, listener, signal);
     if (cancelled || signal.aborted) return;
+    const wanted = Number(link?.get("step") ?? NaN);
+    if (wanted >= 1) return await inspect(Math.round(wanted) - 1);
     const middle = painted.bytes.length >> 1;
     const bright = painted.bytes.findIndex((byte, at) => at >= middle && byte > 127);
     await inspect((bright < 0 ? middle : bright) / channels, true);
   } catch (error) {
     if (signal.aborted) return;
     setText("how-status", "");
-    showError(error);
+    showError(error, "how");
   }
 }
 
 /** Asks for the numbers of the selected layer and head, and shows those of a step, or those of a pixel. */
 async function inspect(at: number, isPixel = false): Promise<void> {
   if (!picture?.done) return;
-  pause();
+  stop();
   const [layer, head] = [selected("layer"), selected("head")];
   const opened = new StepSource(model!, picture, className, layer, head);
   source = undefined;
@@ -134,13 +209,12 @@ async function inspect(at: number, isPixel = false): Promise<void> {
     await opened.open();
   } catch (error) {
     setText("how-status", "");
-    if (!signal.aborted) showError(error);
+    if (!signal.aborted) showError(error, "how");
     return;
   }
   const isCurrent = !signal.aborted && layer === selected("layer") && head === selected("head");
   if (!isCurrent) return;
   source = opened;
-  find("stages", HTMLElement).hidden = false;
   find("stepper", HTMLElement).inert = false;
   setText("how-status", className === null ? "" : `An image of class ${className}.`);
   const { first_byte: firstByte, step_bytes: stepBytes, predicts } = source.layout;
@@ -156,6 +230,7 @@ const selected = (id: string): number => Number(find(id, HTMLSelectElement).valu
 function goTo(to: number): void {
   step = Math.max(0, Math.min(to, source!.count - 1));
   find("moment", HTMLInputElement).value = String(step);
+  if (playing === undefined) writeAddress(); // browsers allow few changes of the address in a second
   show();
 }
 
@@ -171,7 +246,14 @@ function play(): void {
   }, PLAY_MS);
 }
 
+/** Stops the film, and writes where it stands. */
 function pause(): void {
+  const wasPlaying = playing !== undefined;
+  stop();
+  if (wasPlaying && source) writeAddress();
+}
+
+function stop(): void {
   window.clearInterval(playing);
   playing = undefined;
   setPlay(false);
@@ -199,17 +281,18 @@ function show(): void {
   const numbers = shown.step(at);
   find("how", HTMLElement).setAttribute("aria-busy", String(!numbers));
   if (numbers) {
+    find("stages", HTMLElement).hidden = false;
     showStep(shown, numbers, at, picture, seed);
     const next = Math.min(at + shown.row, shown.count - 1);
     if (playing !== undefined && !shown.step(next)) shown.load(next).catch(() => undefined);
-    if (find("weights", HTMLDetailsElement).open) void weigh(shown, at);
+    if (screen === READING) void weigh(shown, at);
     return;
   }
   shown.load(at).then(
     () => source === shown && step === at && show(),
     (error) => {
       pause();
-      if (source === shown) showError(error);
+      if (source === shown) showError(error, "how");
     },
   );
 }
@@ -219,15 +302,41 @@ async function weigh(shown: StepSource, at: number): Promise<void> {
   setText("say-weights", "Asking for the keys of all steps before.");
   try {
     const weights = await shown.weights(at);
-    if (source === shown && step === at) showWeights(shown, weights, model!);
+    if (source !== shown || step !== at || screen !== READING) return;
+    layOver(showWeights(shown, weights, model!));
   } catch (error) {
-    if (source === shown) showError(error);
+    if (source === shown) showError(error, "how");
   }
+}
+
+/** Says what a pixel is, and how much of it is read where that is shown. */
+function sayPixel(row: number, column: number): void {
+  const { width, height, channels } = model!;
+  const pixel = row * width + column;
+  if (row < 0 || column < 0 || row >= height || column >= width || (pixel + 1) * channels > (picture?.painted ?? 0)) return;
+  const value = picture!.bytes.subarray(pixel * channels, (pixel + 1) * channels).join(", ");
+  const weight = laidOver ? `, weight ${(100 * laidOver[pixel]!).toPrecision(3)} %` : "";
+  setText("how-pixel", `Row ${row + 1}, column ${column + 1}: ${value}${weight}`);
+}
+
+/** Lays the weight of each pixel over the picture, the largest one opaque. */
+function layOver(weights: Float32Array): void {
+  laidOver = weights;
+  const canvas = find("watched", HTMLCanvasElement);
+  const context = canvas.getContext("2d")!;
+  const { width } = picture!.size;
+  const fine = canvas.width / width;
+  const most = Math.max(...weights);
+  weights.forEach((weight, pixel) => {
+    context.fillStyle = `rgb(217 83 44 / ${Math.sqrt(weight / most)})`;
+    context.fillRect((pixel % width) * fine, Math.floor(pixel / width) * fine, fine, fine);
+  });
 }
 
 /** Draws the pixels before `pixels`; with `current`, that pixel framed, and the window that it reads. */
 function drawImage(pixels: number, current?: number, window?: [number, number] | null): void {
   const canvas = find("watched", HTMLCanvasElement);
+  laidOver = undefined;
   const { width, height } = picture!.size;
   const scale = pixelScale(width, ROOM);
   const fine = Math.max(1, Math.round(scale * (globalThis.devicePixelRatio || 1))); // canvas pixels for one of the image

@@ -64,7 +64,7 @@ function showUpdate(source: StepSource, step: Step, at: number): void {
   const { key_width: c, value_width: m } = source.layout;
   const outer = new Float32Array(c * m).map((_, index) => step.phi_k[Math.floor(index / m)]! * step.v[index % m]!);
   const most = source.largest.s!;
-  const room = Math.min(MATRIX_ROOM, (find("sum", HTMLElement).clientWidth - 56) / 3);
+  const room = Math.min(MATRIX_ROOM, (find("stages", HTMLElement).clientWidth - 56) / 3);
   for (const [id, name, values] of [
     ["heat-before", "s before the step", step.before],
     ["heat-outer", "φ(k) times v transposed", outer],
@@ -121,8 +121,8 @@ function showUpdate(source: StepSource, step: Step, at: number): void {
   setText("read-cell", `y[${column + 1}] = φ(q)ᵀ s[·, ${column + 1}] / φ(q)ᵀ z = ${quotient}`);
 }
 
-/** The weights of all steps up to one, each at the pixel that it drew. */
-export function showWeights(source: StepSource, weights: Float32Array, size: Size): void {
+/** Shows the weights of all steps up to one, each at the pixel that it drew; returns those of all pixels. */
+export function showWeights(source: StepSource, weights: Float32Array, size: Size): Float32Array {
   const pixels = new Float32Array(size.width * size.height);
   weights.forEach((weight, step) => (pixels[Math.floor(source.position(step) / size.channels)]! += weight));
   const most = Math.max(...pixels);
@@ -134,8 +134,10 @@ export function showWeights(source: StepSource, weights: Float32Array, size: Siz
   setText(
     "say-weights",
     `The weights φ(q)ᵀφ(k) / φ(q)ᵀz of the steps so far, at their pixels: at most ${percent(most)}, in row ${row}, column ` +
-      `${column}; all alike would have ${even}. Softmax attention would keep every key for them; (s, z) has their sum only.`,
+      `${column}; if all were equal, each would be ${even}. Softmax attention would keep every key for them; (s, z) has ` +
+      "their sum only.",
   );
+  return pixels;
 }
 
 /** The distribution of each byte of the step, and the byte that was drawn. */
@@ -168,8 +170,9 @@ function byNumber(step: Step, [byte]: number[], seed: string, position: number):
   const [number] = uniforms(BigInt(seed), 0, position);
   const below = step.probabilities[0]!.subarray(0, byte).reduce((sum, part) => sum + part, 0);
   const above = below + step.probabilities[0]![byte!]!;
-  const range = `${below.toFixed(4)} to ${above.toFixed(4)}`;
-  return ` The seed gave the random number ${number.toFixed(4)}; the probabilities, one after another, pick ${byte} from ${range}.`;
+  const places = Math.max(4, Math.min(9, Math.ceil(-Math.log10(above - below)) + 1)); // so that both ends differ
+  const range = `${below.toFixed(places)} to ${above.toFixed(places)}`;
+  return ` The seed gave the random number ${number.toFixed(places)}; the probabilities, one after another, pick ${byte} from ${range}.`;
 }
 
 /** Vectors as rows of one width, each with its name. */

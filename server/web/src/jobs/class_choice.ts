@@ -5,7 +5,7 @@
 import { find, make } from "../elements";
 import { FormError } from "../shell/notice";
 
-const ANY = "any"; // as the server names it
+const [ANY, NONE] = ["any", "none"]; // as the server names them
 
 interface Choice {
   text: string;
@@ -45,7 +45,8 @@ export class ClassChoice {
 
   /** Chooses a class, "any", or none. A class that the model does not have is reported by `read`. */
   choose(name: string | undefined): void {
-    const at = this.choices.findIndex((choice) => choice.class === name);
+    const wanted = name === NONE && !this.names.includes(NONE) ? undefined : name;
+    const at = this.choices.findIndex((choice) => choice.class === wanted);
     if (at < 0) this.unknown = name;
     this.check(Math.max(at, 0));
   }

@@ -45,9 +45,10 @@ export class GuidanceSlider {
     this.slider.fill(guidance);
   }
 
-  /** The guidance, undefined where there is none. Throws FormError as a slider does. */
-  read(): number | undefined {
-    if (this.slider.input.disabled || this.field.hidden) return undefined;
+  /** The guidance, undefined where there is none; `hasClass`: whatever class the form shows. Throws FormError as a slider
+   * does. */
+  read(hasClass = false): number | undefined {
+    if ((this.slider.input.disabled && !hasClass) || this.field.hidden) return undefined;
     const guidance = this.slider.read();
     return guidance === 1 ? undefined : guidance;
   }

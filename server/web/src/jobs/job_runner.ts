@@ -7,6 +7,8 @@ import { redraw } from "../pictures/redraw";
 import { showError } from "../shell/notice";
 import { Meter } from "./meter";
 
+const IN_SIGHT = 0.6; // of the window's height: what is above has room for pictures below it
+
 /** What a tab does with the messages of its requests; images of the second follow those of the first. */
 export interface JobView {
   frame(frame: Frame): number; // returns how many bytes were painted since the last frame
@@ -23,6 +25,14 @@ export class JobRunner {
 
   get isRunning(): boolean {
     return this.control !== undefined;
+  }
+
+  /** Scrolls to the progress, with the pictures below it, unless it is well in sight. */
+  follow(): void {
+    const { top } = this.bar.getBoundingClientRect();
+    if (top >= 0 && top < window.innerHeight * IN_SIGHT) return;
+    const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.bar.parentElement!.scrollIntoView({ block: "start", behavior: isStill ? "auto" : "smooth" });
   }
 
   showStatus(sentence: string): void {
@@ -48,7 +58,7 @@ export class JobRunner {
     try {
       await job(control.signal, isCurrent);
     } catch (error) {
-      if (!control.signal.aborted) showError(error);
+      if (!control.signal.aborted) showError(error, this.tab);
     }
     if (isCurrent()) this.setCurrent(undefined);
   }

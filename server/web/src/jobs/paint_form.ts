@@ -17,24 +17,30 @@ export interface PaintRequest {
   n: number;
   class?: string | undefined; // "any": one for each image, drawn; none without it
   guidance?: number | undefined; // 1, which is none, without it
+  write?: string[] | undefined; // classes of one character: one image of each, in place of n of `class`
 }
+
+export const isSeed = (text: string): boolean => /^\d{1,19}$/.test(text) && BigInt(text) <= LARGEST_SEED;
 
 /** A random seed of 32 bits, short enough to be read out. */
 export const randomSeed = (): string => String(crypto.getRandomValues(new Uint32Array(1))[0]);
 
 /** The fields of an address that ask for this request. */
-export function toAddress(request: PaintRequest): URLSearchParams {
-  const given = Object.entries(request).filter(([, value]) => value !== undefined);
+export function toAddress({ write, ...request }: PaintRequest): URLSearchParams {
+  const { n, ...of } = request;
+  const fields = write ? { ...of, write: write.join("") } : request;
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   return new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
 }
 
-/** The request in the fields of an address; empty if they have no seed. */
+/** The request in the fields of an address. With a seed it is whole, and what it leaves out is none; without one, the form
+ * says the rest. */
 export function fromAddress(fields: URLSearchParams): Partial<PaintRequest> {
-  const seed = fields.get("seed");
-  if (seed === null) return {};
+  const [seed, name] = [fields.get("seed"), fields.get("class")];
   const number = (name: string) => (fields.has(name) ? { [name]: Number(fields.get(name) || NaN) } : {});
-  const numbers = { ...number("n"), ...number("temperature"), guidance: 1, ...number("guidance") };
-  return { seed, ...numbers, class: fields.get("class") ?? undefined };
+  const numbers = { ...number("n"), ...number("temperature"), ...number("guidance") };
+  if (seed === null) return { ...numbers, ...(name === null ? {} : { class: name }) };
+  return { seed, guidance: 1, ...numbers, class: name ?? undefined };
 }
 
 /** The fields of one form, with ids that begin with `prefix`. */
@@ -67,15 +73,21 @@ export class PaintForm {
     };
   }
 
-  /** Writes the fields of a link into the form, invalid ones too: `read` reports them. Links have a seed, and one without
-   * a class asks for none. */
+  /** The request to write these classes, one image of each; the form says the rest. Throws for a seed that is none. */
+  readWriting(write: string[], seed = randomSeed()): PaintRequest {
+    if (!isSeed(seed)) throw new Error(`The seed must be an integer from 0 to ${LARGEST_SEED}.`);
+    const style = { temperature: this.temperature.read(), guidance: this.guidance?.read(true) };
+    return { model: find("model", HTMLSelectElement).value, seed, ...style, n: write.length, write };
+  }
+
+  /** Writes the fields of a link into the form, invalid ones too: `read` reports them. A link with a seed and without a
+   * class asks for none. */
   fill({ n, seed, temperature, class: name, guidance }: Partial<PaintRequest>): void {
     if (n !== undefined) this.count.value = Number.isFinite(n) ? String(n) : "";
     if (temperature !== undefined) this.temperature.fill(temperature);
     this.guidance?.fill(guidance ?? 1);
-    if (seed === undefined) return;
-    this.seed.value = seed;
-    this.classes.choose(name);
+    if (seed !== undefined) this.seed.value = seed;
+    if (seed !== undefined || name !== undefined) this.classes.choose(name);
   }
 
   /** Shows whether guidance can be used. */
@@ -87,7 +99,7 @@ export class PaintForm {
   private readSeed(): string {
     const text = this.seed.value.trim();
     if (text === "") return randomSeed();
-    if (/^\d{1,19}$/.test(text) && BigInt(text) <= LARGEST_SEED) return String(BigInt(text));
+    if (isSeed(text)) return String(BigInt(text));
     throw new FormError(this.seed, `The seed must be an integer from 0 to ${LARGEST_SEED}.`);
   }
 

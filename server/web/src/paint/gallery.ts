@@ -23,6 +23,7 @@ const MAX_COLUMNS = 64;
 export class Gallery {
   tiles: Tile[] = [];
   private columns = 1;
+  private isRow = false; // the images are what is written, one character each
   private readonly box = find("gallery", HTMLElement);
   private readonly sheet = new Sheet();
 
@@ -36,8 +37,9 @@ export class Gallery {
     return this.tiles.map(({ picture }) => picture);
   }
 
-  /** Replaces all images by `n` empty ones. */
-  reset(n: number, size: Size): void {
+  /** Replaces all images by `n` empty ones; `isRow`: side by side, as one writes. */
+  reset(n: number, size: Size, isRow = false): void {
+    this.isRow = isRow;
     for (const { button } of this.tiles) button.remove();
     this.tiles = Array.from({ length: n }, (_, index) => {
       const button = make("button", { type: "button", className: "tile", tabIndex: index ? -1 : 0 });
@@ -83,6 +85,9 @@ export class Gallery {
     const { width, height } = this.tiles[0]!.picture.size;
     const layoutOf = (columns: number) => {
       const scale = Math.min(pixelScale(width, LARGEST), pixelScale(columns * (width + 1) - 1, room + 1));
+      if (this.isRow && columns === n && n * width * scale <= room) {
+        return { columns, scale, gap: 0, rows: 1, isCaptioned: width * scale >= CAPTIONED, score: Infinity };
+      }
       const spare = columns > 1 ? Math.floor((room / scale - columns * width) / (columns - 1)) : 1;
       const gap = Math.max(1, Math.min(spare, Math.round(GAP / scale)));
       const rows = Math.ceil(n / columns);

@@ -9,10 +9,11 @@ import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
 import { array, save, sheet, zipOf } from "../pictures/files";
 import { onAddress, onModel } from "../shell/model";
-import { clearNotice, showError, showNotice } from "../shell/notice";
+import { clearNotice, showError } from "../shell/notice";
 import { goTo, isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
+import { WriteField } from "./write_field";
 
 const PAUSE = 250; // milliseconds from the choice of a class to its images
 
@@ -20,6 +21,7 @@ let model: Model; // the page is inert until there is one
 let last: PaintRequest; // the one that the gallery shows
 let runner: JobRunner;
 let form: PaintForm;
+let writing: WriteField;
 
 const gallery = new Gallery((index) => openViewer(index));
 
@@ -34,6 +36,13 @@ export function setUpPaint(): void {
     clearNotice();
     paintForm();
   });
+  writing = new WriteField(
+    (classes) => {
+      clearNotice();
+      paint(form.readWriting(classes));
+    },
+    (error) => showError(error, "paint"),
+  );
   let pending: ReturnType<typeof setTimeout>;
   form.classes.onChange(() => {
     form.showGuidance(model);
@@ -44,16 +53,17 @@ export function setUpPaint(): void {
   onClick("copy-link", () => void copyLink());
   onClick("save-sheet", async () => {
     const scale = Number(find("sheet-scale", HTMLSelectElement).value);
-    save(await sheet(gallery.pictures, scale), `${nameOfFile()}.png`);
+    save(await sheet(gallery.pictures, scale, last.write?.length), `${nameOfFile()}.png`);
   });
   onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile()), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
-  setUpFilm("save-film", "paint-status", () => [asked(), nameOfFile()]);
+  setUpFilm("save-film", "paint", () => [asked(), nameOfFile()]);
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile()}.npy`));
 
   onModel((selected, isChosen) => {
     model = selected;
     form.classes.fill(model.classes);
+    writing.fill(model.classes);
     if (!isChosen) return restore();
     const { guidance, temperature } = model.defaults;
     form.fill({ guidance, temperature });
@@ -67,9 +77,23 @@ export function setUpPaint(): void {
 /** Shows what the address says, if the tab is shown and the gallery does not show it already. */
 function restore(): void {
   if (!isShown("paint") || (last && location.search === `?${toAddress(last)}`)) return;
-  form.fill({ ...model.defaults, ...fromAddress(new URLSearchParams(location.search)) });
+  const { guidance, temperature } = model.defaults;
+  const fields = new URLSearchParams(location.search);
+  const asked = { guidance, temperature, ...fromAddress(fields) };
+  const text = fields.get("write");
+  if (text === null) {
+    form.fill(asked);
+    form.showGuidance(model);
+    return paintForm(false);
+  }
+  form.fill({ guidance: asked.guidance, temperature: asked.temperature }); // seed and class are not those of the form
   form.showGuidance(model);
-  paintForm(false);
+  writing.show(text);
+  try {
+    paint(form.readWriting(writing.read(), asked.seed), false);
+  } catch (error) {
+    showError(error);
+  }
 }
 
 /** `isNew`: asked for by the user, and an entry of the history. */
@@ -84,9 +108,11 @@ function paintForm(isNew = true): void {
 function paint(request: PaintRequest, isNew = true): void {
   last = request;
   goTo(linkTo(request), isNew);
-  gallery.reset(request.n, model);
+  gallery.reset(request.n, model, request.write !== undefined);
+  if (isNew) runner.follow();
   find("after", HTMLElement).hidden = true;
-  void runner.runOnServer([{ type: "generate", ...request }], request.n, request.n * bytesOf(model), {
+  const { write, ...fields } = request;
+  void runner.runOnServer([{ type: "generate", ...fields, ...(write && { class: write }) }], request.n, request.n * bytesOf(model), {
     frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
     image: (index, finished) => gallery.finish(index, finished),
     ended: () => {
@@ -98,7 +124,8 @@ function paint(request: PaintRequest, isNew = true): void {
 
 /** The request of the gallery as the API has it: what the form leaves open is said. */
 function asked(): CodeRequest {
-  const { class: name = "none", guidance = 1, ...fields } = last;
+  const { class: name = "none", guidance = 1, write, ...fields } = last;
+  if (write) return { ...fields, class: write as unknown as string, guidance }; // JSON, as every language has a list
   return model.classes.length ? { ...fields, class: name, guidance } : fields;
 }
 
@@ -126,7 +153,8 @@ const linkTo = (request: PaintRequest): string => `${location.pathname}?${toAddr
 
 /** The name of a file of the gallery's images, without the ending. */
 function nameOfFile(): string {
-  const { model, seed, class: name } = last;
+  const { model, seed, class: name, write } = last;
+  if (write) return `${model}-${write.join("")}-seed-${seed}`;
   return name === undefined ? `${model}-seed-${seed}` : `${model}-class-${name}-seed-${seed}`;
 }
 
@@ -138,6 +166,6 @@ async function copyLink(): Promise<void> {
     button.textContent = "Link copied";
     setTimeout(() => (button.textContent = "Copy link"), 2000);
   } catch {
-    showNotice("The browser does not allow copying. The address of this page is the link.");
+    showError("The browser does not allow copying. The address of this page is the link.");
   }
 }

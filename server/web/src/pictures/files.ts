@@ -11,10 +11,14 @@ export function png(canvas: HTMLCanvasElement): Promise<Blob> {
   );
 }
 
-/** One PNG of all pictures, row by row in a near-square grid, as the API arranges them, `scale` times enlarged. */
-export function sheet(pictures: Picture[], scale: number): Promise<Blob> {
+/** One PNG of all pictures, row by row, in a near-square grid without `columns`, as the API arranges them, `scale` times
+ * enlarged. */
+export function sheet(
+  pictures: Picture[],
+  scale: number,
+  columns = Math.ceil(Math.sqrt(pictures.length)),
+): Promise<Blob> {
   const { width, height } = pictures[0]!.size;
-  const columns = Math.ceil(Math.sqrt(pictures.length));
   const canvas = document.createElement("canvas");
   canvas.width = columns * width * scale;
   canvas.height = Math.ceil(pictures.length / columns) * height * scale;

@@ -1,9 +1,11 @@
 // The model that all tabs use: the select element at the top, and one line of facts about the model.
 
 import type { Model } from "../api/models";
-import { find, make, setText } from "../elements";
+import { find, make } from "../elements";
 import { showNotice } from "./notice";
 import { detailsOf } from "./tabs";
+
+const TABS_WITH_MODEL = ["complete", "compress", "how"]; // in their own part of the address
 
 type Listener = (model: Model, isChosen: boolean) => void;
 
@@ -25,7 +27,8 @@ export function onAddress(listener: () => void): void {
 
 /** The name of the model in the address: of its tab, otherwise of the gallery. */
 function nameInAddress(): string | null {
-  return detailsOf("complete").get("model") ?? new URLSearchParams(location.search).get("model");
+  const named = TABS_WITH_MODEL.map((tab) => detailsOf(tab).get("model")).find((name) => name !== null);
+  return named ?? new URLSearchParams(location.search).get("model");
 }
 
 /** Fills the select element; selects the model of the address, otherwise the first that is ready. */
@@ -43,7 +46,7 @@ export function setUpModels(all: Model[]): void {
   select.disabled = false;
   const change = (isChosen: boolean) => {
     selected = models.find(({ id }) => id === select.value)!;
-    setText("facts", facts(selected));
+    find("facts", HTMLElement).replaceChildren(...facts(selected));
     find("main", HTMLElement).inert = false;
     for (const listener of listeners) listener(selected, isChosen);
   };
@@ -60,13 +63,14 @@ export function setUpModels(all: Model[]): void {
   change(false);
 }
 
-function facts(model: Model): string {
+/** The facts, of which a narrow window shows the first. */
+function facts(model: Model): (string | Node)[] {
   const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 });
   const parts = [
     `${model.width} × ${model.height} ${model.channels === 1 ? "grey" : "colour"}`,
     `${compact.format(model.parameters!)} parameters`,
-    `${Math.round(model.state_bytes_per_image! / 1000)} kB of state per image`,
   ];
-  if (model.bits_per_dim !== null) parts.push(`${model.bits_per_dim.toFixed(3)} bits/dim on test images`);
-  return parts.join(" · ");
+  const more = [`${Math.round(model.state_bytes_per_image! / 1000)} kB of state per image`];
+  if (model.bits_per_dim !== null) more.push(`${model.bits_per_dim.toFixed(3)} bits/dim on test images`);
+  return [parts.join(" · "), make("span", { className: "wide" }, ["", ...more].join(" · "))];
 }

@@ -27,8 +27,13 @@ export class FormError extends Error {
   }
 }
 
-/** Shows an error's message, until another tab is shown. The field of a FormError gets the focus and is marked until it is changed. */
-export function showError(error: unknown): void {
+/** Shows an error's message, until another tab is shown. The field of a FormError gets the focus and is marked until it is
+ * changed. An error of another `tab` than the one that is shown waits for that tab. */
+export function showError(error: unknown, tab?: string): void {
+  if (tab !== undefined && find(tab, HTMLElement).hidden) {
+    window.addEventListener("tab", () => showError(error, tab), { once: true });
+    return;
+  }
   const message = error instanceof Error ? error.message : String(error);
   showNotice(message);
   window.addEventListener("tab", () => clearNotice(message), { once: true });

@@ -35,7 +35,7 @@ export function detailsOf(name: string): URLSearchParams {
 /** The URL, relative to the page's, of a tab with these details. */
 export function addressOf(name: string, fields: URLSearchParams): string {
   details.set(name, String(fields));
-  return `#${name}&${fields}`;
+  return fields.size ? `#${name}&${fields}` : `#${name}`;
 }
 
 /** Writes an address into the URL: as a new entry of the history, or in place of the present one. */

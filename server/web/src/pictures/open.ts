@@ -1,0 +1,105 @@
+// Opens the files of a visitor: images that the browser reads, and everything that this page saves: codes (.scan), arrays
+// (.npy), archives (.zip), sheets and films, of which the last frame counts. A file's content says what it is.
+
+import { ApiError, callOnce, retried } from "../api/http";
+import type { Model } from "../api/models";
+import { toBase64 } from "../base64";
+import { find } from "../elements";
+import { Picture, type Size } from "./picture";
+
+/** What a file has: pictures of the model's size, or one image of any size. */
+export type Opened = { pictures: Picture[] } | { image: CanvasImageSource; width: number; height: number };
+
+/** A file is not one that the page can open; the message is a sentence. */
+class FileError extends Error {}
+
+const [CODE, ARRAY, ARCHIVE, FILM] = ["\x93scan", "\x93NUMPY", "PK\x03\x04", "GIF8"];
+const [LOCAL_HEADER, STORED] = [30, 0]; // bytes of a file's header in an archive; the method of files without compression
+const BYTES = 1 << 20; // of a .scan file that is sent to the server
+
+export async function openFile(file: File, model: () => Model): Promise<Opened> {
+  const name = file.name || "the file";
+  const start = String.fromCharCode(...new Uint8Array(await file.slice(0, 6).arrayBuffer()));
+  try {
+    if (start.startsWith(CODE!)) return { pictures: [await decoded(file, model)] };
+    if (start === ARRAY) return { pictures: fromArray(new Uint8Array(await file.arrayBuffer()), model()) };
+    if (start.startsWith(ARCHIVE!)) return { pictures: await fromArchive(await file.arrayBuffer(), model()) };
+    if (start.startsWith(FILM!) && "ImageDecoder" in window) return await lastFrame(file);
+    const image = await createImageBitmap(file);
+    return { image, width: image.width, height: image.height };
+  } catch (error) {
+    if (error instanceof FileError || error instanceof ApiError) throw error;
+    throw new FileError(`The browser cannot read ${name} as an image.`);
+  }
+}
+
+/** The first picture of a file of codes. Selects the model that made it, where that is another one. */
+async function decoded(file: File, model: () => Model): Promise<Picture> {
+  if (file.size > BYTES) throw new FileError("This file of codes is too large for the page; use scanline decompress.");
+  const code = [toBase64(new Uint8Array(await file.arrayBuffer()))];
+  const select = find("model", HTMLSelectElement);
+  const first = select.value;
+  for (const name of [first, ...[...select.options].map(({ value }) => value).filter((value) => value !== first)]) {
+    try {
+      const ask = () => callOnce("v1/images/decodings", { model: name, code, images: [0] }, "application/x-npy");
+      const array = new Uint8Array(await (await retried(ask)).arrayBuffer());
+      if (name !== first) {
+        select.value = name;
+        select.dispatchEvent(new Event("change"));
+      }
+      return fromArray(array, model())[0]!;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== "other_model") throw error;
+    }
+  }
+  throw new FileError("No model of this server made this code.");
+}
+
+/** The pictures of a .npy file [n, H, W] or [n, H, W, 3], uint8. */
+function fromArray(file: Uint8Array<ArrayBuffer>, { width, height, channels }: Size): Picture[] {
+  const start = 10 + new DataView(file.buffer).getUint16(8, true);
+  const header = String.fromCharCode(...file.subarray(10, start));
+  const shape = /'shape': \(([\d, ]+)\)/.exec(header)?.[1]!.split(",").filter((part) => part.trim()).map(Number);
+  const expected = [height, width, ...(channels === 1 ? [] : [channels])];
+  if (!/'descr': '\|u1', 'fortran_order': False/.test(header) || String(shape?.slice(1)) !== String(expected)) {
+    throw new FileError(`An array must be uint8 [n, ${expected.join(", ")}] for this model.`);
+  }
+  const bytes = width * height * channels;
+  const count = Math.floor((file.length - start) / bytes);
+  const at = (index: number) => file.slice(start + index * bytes, start + (index + 1) * bytes);
+  return Array.from({ length: count }, (_, index) => Picture.of({ width, height, channels }, at(index)));
+}
+
+/** The pictures of an archive of files without compression, each of the model's size. */
+async function fromArchive(file: ArrayBuffer, size: Size): Promise<Picture[]> {
+  const view = new DataView(file);
+  const pictures: Picture[] = [];
+  for (let at = 0; view.getUint32(at, true) === 0x04034b50; ) {
+    const [method, length] = [view.getUint16(at + 8, true), view.getUint32(at + 18, true)];
+    const start = at + LOCAL_HEADER + view.getUint16(at + 26, true) + view.getUint16(at + 28, true);
+    const image = await createImageBitmap(new Blob([file.slice(start, start + length)]));
+    if (method !== STORED || image.width !== size.width || image.height !== size.height) {
+      throw new FileError("An archive must hold pictures of the model's size, as the page saves them.");
+    }
+    pictures.push(pictureOf(image, size));
+    at = start + length;
+  }
+  return pictures;
+}
+
+/** An image of the model's size, byte for byte. */
+function pictureOf(image: ImageBitmap, { width, height, channels }: Size): Picture {
+  const context = new OffscreenCanvas(width, height).getContext("2d")!;
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, width, height);
+  return Picture.of({ width, height, channels }, data.filter((_, at) => at % 4 < channels) as unknown as Uint8Array);
+}
+
+/** The last frame of a film, which shows its pictures finished. */
+async function lastFrame(file: File): Promise<Opened> {
+  const decoder = new ImageDecoder({ data: file.stream(), type: "image/gif" });
+  await decoder.completed;
+  const frameIndex = decoder.tracks.selectedTrack!.frameCount - 1;
+  const { image } = await decoder.decode({ frameIndex });
+  return { image, width: image.displayWidth, height: image.displayHeight };
+}

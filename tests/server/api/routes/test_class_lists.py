@@ -1,0 +1,71 @@
+"""A list of classes paints one image of each, in one row of a sheet: over HTTP, in Python and on the command line."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from scanline.model.inference import load
+from scanline.model.inputs import InvalidInput
+from tests.support.commands import done
+from tests.support.page.visitor import painted
+from tests.support.server.error_answers import assert_refused
+from tests.support.server.running_server import serve
+
+URL, ROW = "/v1/images/generations", ["2", "horse", "TWO", 6]
+
+
+@pytest.fixture(scope="module")
+def client(digits_directory: Path) -> Iterator[httpx.Client]:
+    with serve(digits_directory, "--slots=8", "--max-images-per-request=8") as server, server.client() as client:
+        yield client
+
+
+@pytest.mark.parametrize("more", [{}, {"guidance": 2}, {"n": 4}])
+def test_each_image_is_that_of_its_class_alone(client: httpx.Client, more: dict[str, int]) -> None:
+    """Image i is image i of the same request with its class alone; so a list of one class is n images of it."""
+    images = painted(client, seed=7, **more, **{"class": ROW})
+    for index, name in enumerate(ROW):
+        assert (painted(client, seed=7, **{**more, "class": name, "n": index + 1})[index] == images[index]).all()
+
+
+def test_a_prompt_of_digits_python_and_the_command_line_paint_the_same_row(
+    client: httpx.Client, digits_directory: Path, tmp_path: Path
+) -> None:
+    model, names = load(digits_directory, device="cpu"), ["2", "0", "2", "6"]
+    model.sample(class_name=names, seed=3).save(tmp_path / "python.png")
+    done("sample", "--model", digits_directory, "--class", 2026, "--seed", 3, "--out", tmp_path / "command.png")
+    files = [(tmp_path / name).read_bytes() for name in ("python.png", "command.png")]
+    for fields in ({"prompt": "2026"}, {"class": names}):
+        files.append(client.post(URL, json={**fields, "seed": 3}, headers={"accept": "image/png"}).content)
+    row = np.concatenate([*painted(client, prompt="2026", seed=3)], axis=1)
+    assert all((np.asarray(Image.open(BytesIO(file))) == row).all() for file in files)
+    with pytest.raises(InvalidInput, match="a list of classes is for images that are painted from nothing"):
+        model.complete(np.zeros((7, 5), np.uint8), keep_rows=2, class_name=names)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "sentence"),
+    [
+        ({"class": []}, "class", "class must list at least one class."),
+        ({"class": ["2", "9"]}, "class", "class must be one of 2, 0, 6, horse, not '9'."),
+        ({"class": ["2", "any"]}, "class", 'class "any" cannot be in a list of classes; name each of them.'),
+        ({"class": ["2", None]}, "class", "class must be a name of at most 256 characters, or a list of such names."),
+        ({"class": ["2", "0"], "n": 3}, "n", "n must be 2, the number of classes that are listed, or be left out."),
+        ({"class": ["2"] * 9}, "class", "class: 9 images exceed the limit of 8 per request."),
+        (
+            {"prompt": "20", "class": "2"},
+            "class",
+            "class and prompt exclude each other where one is a list; send one.",
+        ),
+        ({"class": ["2", "none"], "guidance": 2}, "guidance", "guidance needs a class, or a prompt that names one."),
+    ],
+)
+def test_a_wrong_list_gets_a_sentence(client: httpx.Client, fields: dict, param: str, sentence: str) -> None:
+    response = client.post(URL, json=fields)
+    assert_refused(response, 400, param, "invalid_value")
+    assert response.json()["error"]["message"] == sentence

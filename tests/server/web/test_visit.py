@@ -1,0 +1,206 @@
+"""A visit: its first minute, a number that is written, and what one comes back to after a restart or by a link."""
+
+import re
+import signal
+from base64 import urlsafe_b64encode
+from os import kill
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from scanline.model.formats.checkpoint import save_model
+from tests.server.web.test_complete import picture, upload
+from tests.server.web.test_compress import SAME, code_of
+from tests.support import small_models
+from tests.support.page.visitor import Visit, Visitor, painted
+from tests.support.pictures import encode
+from tests.support.server.running_server import Server, serve
+
+SIZES = {"phone": (390, 844), "desktop": (1280, 800)}
+SHOWN = {"paint": "#after", "complete": "#thumbnails button", "compress": "#coded-form", "device": "#device-go"}
+SHOWN |= {"how": "#screens"}  # of each tab, once all is there
+MAX_SHIFT = 0.05
+OBSERVE = """window.shift = 0; new PerformanceObserver(list => {
+    for (const {value, hadRecentInput} of list.getEntries()) if (!hadRecentInput) window.shift += value;
+}).observe({type: "layout-shift", buffered: true})"""
+TOP = "element => element.getBoundingClientRect().top"
+OTHER_WEIGHTS = "The link was made with other weights of grey, so that its code paints another picture here."
+
+
+@pytest.fixture
+def visitor(visit: Visit, server: Server) -> Visitor:
+    visitor = visit(f"{server.url}/?seed=3&n=3#compress", reduced_motion="reduce")
+    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    return visitor
+
+
+def choose(visitor: Visitor, field: str, name: str, content: bytes) -> None:
+    visitor.see(field).set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": content})
+
+
+def test_every_tab_goes_on_after_a_restart_of_the_server(visit: Visit, grey_directory: Path) -> None:
+    with serve(grey_directory) as server:
+        port, engine = server.url.rsplit(":", 1)[1], server.engine
+        compress, how, late = (visit(f"{server.url}/?seed=3&n=2#{tab}") for tab in ("compress", "how", "paint"))
+        expect(compress.see("#coded-status")).to_have_text(SAME)
+        expect(how.see("#screens")).to_be_visible()
+        late.expect_done(2)
+        kill(engine, signal.SIGSTOP)  # no answer before the server is killed
+        choose(compress, "#coded-upload", "one.png", encode(picture()))
+        how.see("#layer").dispatch_event("change")
+        expect(compress.see("#coded-status")).to_have_text("Asking for the code of this picture.")
+        for of_another in ("#coded-form", "#lengths", "#coded-place"):
+            expect(compress.see(of_another)).to_be_hidden()
+        expect(how.see("#how-status")).to_have_text("Asking the server for the numbers of this image.")
+        for process in (server.process.pid, engine):
+            kill(process, signal.SIGKILL)
+        late.see("#tab-compress").click()
+        for visitor in (compress, how, late):
+            visitor.expect_notice("The server cannot be reached. Retrying.")
+        server.wait_until_exited()
+    server = Server(grey_directory, "--port", port)
+    try:
+        server.wait_for_engine()
+        with server.client() as client:
+            expect(compress.see("#code-text")).to_have_value(code_of(client, picture()).hex())
+        expect(how.see("#how-status")).not_to_contain_text("Asking")
+        expect(late.see("#coded-status")).to_have_text(SAME)
+        for visitor in (compress, how, late):
+            expect(visitor.see("#notice")).to_be_hidden()
+            visitor.expect_errors("ERR_|WebSocket|503")
+            visitor.page.close()
+    finally:
+        server.stop()
+
+
+def test_saved_files_open_and_an_error_leaves_with_its_tab(visitor: Visitor, client: httpx.Client) -> None:
+    visitor.see("#tab-paint").click()
+    visitor.expect_done(3)
+    array, archive, film, sheet = (visitor.saved(f"#save-{kind}") for kind in ("array", "zip", "film", "sheet"))
+    images = np.load(array)
+    visitor.see("#tab-compress").click()
+    visitor.see("#coded-upload").set_input_files(array)
+    own = visitor.see("#code-text")
+    for file in (array, archive, visitor.saved("#code-save")):
+        choose(visitor, "#coded-upload", "other.png", encode(picture()))
+        expect(own).to_have_value(code_of(client, picture()).hex())
+        visitor.see("#coded-upload").set_input_files(file)
+        expect(own).to_have_value(code_of(client, images[0]).hex())
+    for file in (film, sheet):  # of 2 x 2 images: the film's last frame shows them finished
+        visitor.see("#coded-upload").set_input_files(file)
+        expect(visitor.see("#coded-status")).to_contain_text(" pixels was shrunk to 5 \u00d7 7.")
+        assert visitor.pixels("#coded-picture")[..., 0].mean() == pytest.approx(images.sum() / 4 / 35, abs=8)
+    choose(visitor, "#coded-upload", "noise.png", encode(picture(60, 80, 3)))
+    expect(visitor.see("#coded-status")).to_contain_text("was cropped, shrunk to 5 \u00d7 7 and made grey.")
+    choose(visitor, "#coded-upload", "one.svg", b"<svg/>")
+    visitor.expect_notice("The browser cannot read one.svg as an image.")
+    visitor.see("#tab-paint").click()
+    expect(visitor.see("#notice")).to_be_hidden()
+
+
+def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
+    visitor: Visitor, client: httpx.Client, server: Server, tmp_path: Path
+) -> None:
+    choose(visitor, "#coded-upload", "one.png", encode(picture()))
+    code = code_of(client, picture())
+    text = urlsafe_b64encode(code).decode().rstrip("=")
+    expect(visitor.page).to_have_url(re.compile(rf"#compress&model=grey&weights=[\w-]{{8}}&code={text}$"))
+    link = visitor.page.url
+    visitor.see("#bits").focus()
+    visitor.page.keyboard.press("Space")
+    expect(visitor.page).not_to_have_url(link)
+    flipped, found = visitor.page.url, visitor.pixels("#coded-painted")[..., 0]
+    for address, expected in ((flipped, found), (link, picture())):
+        visitor.page.goto("about:blank")
+        visitor.page.goto(address)
+        sentence = f"The link is this picture: its code of {len(code)} bytes is in the address."
+        expect(visitor.see("#coded-status")).to_have_text(sentence)
+        assert (visitor.pixels("#coded-painted")[..., 0] == expected).all()
+    save_model(small_models.model(small_models.config(height=7, width=5, layers=1), 9), tmp_path / "grey")
+    with serve(tmp_path / "grey") as other:
+        visitor.page.goto(link.replace(server.url, other.url))
+        visitor.expect_notice(OTHER_WEIGHTS)
+
+
+def test_a_step_of_how_it_works_is_in_its_link(visitor: Visitor, server: Server) -> None:
+    visitor.page.goto(f"{server.url}/#how&model=grey&seed=7&layer=1&head=2&step=10")
+    expect(visitor.see("#how-place")).to_contain_text("Step 10 of ")
+    visitor.see("#how-next").click()
+    visitor.page.keyboard.press("PageDown")
+    expect(visitor.page).to_have_url(re.compile("#how&model=grey&seed=7&layer=1&head=2&step=11&screen=2$"))
+    shown = []
+    for _ in range(2):
+        expect(visitor.see("#how-place")).to_contain_text("Step 11 of ")
+        expect(visitor.see("#how[aria-busy=false] #projected")).to_be_visible()
+        shown.append(visitor.see("#heat-s").get_attribute("aria-label"))
+        visitor.page.reload()
+    assert shown[0] == shown[1]
+
+
+def shift(visitor: Visitor) -> float:
+    """The layout shift of the page so far, as the browser measures it."""
+    visitor.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return visitor.page.evaluate("window.shift")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_jumps_while_a_tab_loads(visit: Visit, classified: Server, size: str) -> None:
+    visitor = visit("about:blank", *SIZES[size])
+    visitor.page.add_init_script(OBSERVE)
+    for tab, selector in SHOWN.items():
+        visitor.page.goto("about:blank")
+        visitor.page.goto(f"{classified.url}/#{tab}")
+        expect(visitor.see(selector).first).to_be_visible()
+        assert shift(visitor) <= MAX_SHIFT, tab
+    visitor.page.evaluate("document.querySelector('main').style.marginTop = '50vh'")
+    assert shift(visitor) > MAX_SHIFT  # what jumps is measured
+
+
+def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit: Visit, classified: Server) -> None:
+    url = f"{classified.url}/?model=guided&n=40&class=horse"  # a link may leave out the seed
+    visitor = visit(url, *SIZES["phone"], reduced_motion="reduce")
+    visitor.expect_done(40)
+    assert "n=40&class=horse&guidance=2" in visitor.page.url
+    tops = [visitor.see(each).evaluate(TOP) for each in ("#paint-meter", "#gallery", "#after", "#paint-form")]
+    assert tops == sorted(tops)
+    assert tops[1] < 422  # half of the window
+    visitor.see("#paint-form .primary").click()
+    visitor.expect_done(40)
+    assert 0 <= visitor.see("#paint-meter").evaluate(TOP) < visitor.see("#gallery").evaluate(TOP) < 422
+    visitor.see("#tab-complete").click()
+    upload(visitor, encode(picture()))
+    visitor.see("#complete-form .primary").click()
+    visitor.expect_done(8, "#complete-meter")
+    assert 0 <= visitor.see("#complete-meter").evaluate(TOP) < visitor.see("#results").evaluate(TOP) < 422
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_number_is_written_in_a_row_and_its_link_writes_it_again(
+    visit: Visit, digits_directory: Path, size: str
+) -> None:
+    with serve(digits_directory, "--slots", "64") as digits, digits.client() as client:
+        visitor = visit("about:blank", *SIZES[size])
+        visitor.page.add_init_script(OBSERVE)
+        visitor.page.goto(digits.url)
+        visitor.expect_done(32)
+        rows: list[np.ndarray] = []
+        for _ in range(2):
+            visitor.see("#write").fill("2026")
+            visitor.page.keyboard.press("Enter")
+            visitor.expect_done(4)
+            rows.append(np.asarray(Image.open(visitor.saved("#save-sheet")))[::4, ::4, 0])
+            seed = int(httpx.URL(visitor.page.url).params["seed"])
+            images = painted(client, prompt="2026", seed=seed)
+            assert (rows[-1] == np.concatenate([*images], axis=1)).all()
+        assert (rows[0] != rows[1]).any()  # another hand
+        assert shift(visitor) <= MAX_SHIFT
+        assert Image.open(visitor.saved("#save-film")).size == (160, 56)
+        visitor.page.reload()
+        visitor.expect_done(4)
+        assert (np.asarray(Image.open(visitor.saved("#save-sheet")))[::4, ::4, 0] == rows[1]).all()
+        visitor.page.goto(f"{digits.url}/?write=2x&seed=3")
+        visitor.expect_notice("This model writes 2 0 6 only, not x.")
