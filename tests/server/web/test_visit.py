@@ -13,11 +13,12 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from scanline.model.formats.checkpoint import save_model
-from tests.server.web.test_complete import picture, upload
+from tests.server.web.test_complete import upload
 from tests.server.web.test_compress import SAME, code_of
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor, painted
-from tests.support.pictures import encode
+from tests.support.pictures import encode, noise
+from tests.support.server.json_requests import IMAGE
 from tests.support.server.running_server import Server, serve
 
 SIZES = {"phone": (390, 844), "desktop": (1280, 800)}
@@ -50,7 +51,7 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(visit: Visit, grey_dire
         expect(how.see("#screens")).to_be_visible()
         late.expect_done(2)
         kill(engine, signal.SIGSTOP)  # no answer before the server is killed
-        choose(compress, "#coded-upload", "one.png", encode(picture()))
+        choose(compress, "#coded-upload", "one.png", encode(IMAGE))
         how.see("#layer").dispatch_event("change")
         expect(compress.see("#coded-status")).to_have_text("Asking for the code of this picture.")
         for of_another in ("#coded-form", "#lengths", "#coded-place"):
@@ -66,7 +67,7 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(visit: Visit, grey_dire
     try:
         server.wait_for_engine()
         with server.client() as client:
-            expect(compress.see("#code-text")).to_have_value(code_of(client, picture()).hex())
+            expect(compress.see("#code-text")).to_have_value(code_of(client, IMAGE).hex())
         expect(how.see("#how-status")).not_to_contain_text("Asking")
         expect(late.see("#coded-status")).to_have_text(SAME)
         for visitor in (compress, how, late):
@@ -86,15 +87,15 @@ def test_saved_files_open_and_an_error_leaves_with_its_tab(visitor: Visitor, cli
     visitor.see("#coded-upload").set_input_files(array)
     own = visitor.see("#code-text")
     for file in (array, archive, visitor.saved("#code-save")):
-        choose(visitor, "#coded-upload", "other.png", encode(picture()))
-        expect(own).to_have_value(code_of(client, picture()).hex())
+        choose(visitor, "#coded-upload", "other.png", encode(IMAGE))
+        expect(own).to_have_value(code_of(client, IMAGE).hex())
         visitor.see("#coded-upload").set_input_files(file)
         expect(own).to_have_value(code_of(client, images[0]).hex())
     for file in (film, sheet):  # of 2 x 2 images: the film's last frame shows them finished
         visitor.see("#coded-upload").set_input_files(file)
         expect(visitor.see("#coded-status")).to_contain_text(" pixels was shrunk to 5 \u00d7 7.")
         assert visitor.pixels("#coded-picture")[..., 0].mean() == pytest.approx(images.sum() / 4 / 35, abs=8)
-    choose(visitor, "#coded-upload", "noise.png", encode(picture(60, 80, 3)))
+    choose(visitor, "#coded-upload", "noise.png", encode(noise(60, 80, 3)))
     expect(visitor.see("#coded-status")).to_contain_text("was cropped, shrunk to 5 \u00d7 7 and made grey.")
     choose(visitor, "#coded-upload", "one.svg", b"<svg/>")
     visitor.expect_notice("The browser cannot read one.svg as an image.")
@@ -105,8 +106,8 @@ def test_saved_files_open_and_an_error_leaves_with_its_tab(visitor: Visitor, cli
 def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
     visitor: Visitor, client: httpx.Client, server: Server, tmp_path: Path
 ) -> None:
-    choose(visitor, "#coded-upload", "one.png", encode(picture()))
-    code = code_of(client, picture())
+    choose(visitor, "#coded-upload", "one.png", encode(IMAGE))
+    code = code_of(client, IMAGE)
     text = urlsafe_b64encode(code).decode().rstrip("=")
     expect(visitor.page).to_have_url(re.compile(rf"#compress&model=grey&weights=[\w-]{{8}}&code={text}$"))
     link = visitor.page.url
@@ -114,7 +115,7 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
     visitor.page.keyboard.press("Space")
     expect(visitor.page).not_to_have_url(link)
     flipped, found = visitor.page.url, visitor.pixels("#coded-painted")[..., 0]
-    for address, expected in ((flipped, found), (link, picture())):
+    for address, expected in ((flipped, found), (link, IMAGE)):
         visitor.page.goto("about:blank")
         visitor.page.goto(address)
         sentence = f"The link is this picture: its code of {len(code)} bytes is in the address."
@@ -172,7 +173,7 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit: Visit, 
     visitor.expect_done(40)
     assert 0 <= visitor.see("#paint-meter").evaluate(TOP) < visitor.see("#gallery").evaluate(TOP) < 422
     visitor.see("#tab-complete").click()
-    upload(visitor, encode(picture()))
+    upload(visitor, encode(IMAGE))
     visitor.see("#complete-form .primary").click()
     visitor.expect_done(8, "#complete-meter")
     assert 0 <= visitor.see("#complete-meter").evaluate(TOP) < visitor.see("#results").evaluate(TOP) < 422
