@@ -170,6 +170,7 @@ def record(kind: str, source: Path) -> None:
     if kind == "http":
         found = json.loads(source.read_text().splitlines()[-1])
         kept = {fact: found.get(fact) for fact in (*FACTS, "configuration", "cases")}
+        del kept["others_share_of_cpu"]  # the server's own share is in it
     else:
         found = json.loads(source.read_text())
         findings = [finding for part in found["parts"].values() for finding in part["findings"]]
