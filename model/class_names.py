@@ -14,6 +14,7 @@ from scanline.model.inputs import InvalidInput
 ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
 NONE = "none"  # means no class, also where the model has a default, unless a class has this name
 MAX_NAMES = 100  # names in a message
+MAX_LISTED = 1024  # classes of a list that a client sends; their names take some milliseconds to look up
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
@@ -45,18 +46,25 @@ def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
 
 def labels_of_list(config: ModelConfig, names: Sequence[str]) -> tuple[int, ...]:
     """Return the label of each class of a list; InvalidInput where one names no class, or the list is empty."""
-    if config.classes and ANY not in config.labels and any(plain(str(name)) == ANY for name in names):
-        raise InvalidInput('class "any" cannot be in a list of classes; name each of them.', "class")
-    if labels := tuple(label_of_class(config, name) for name in names):
-        return labels
-    raise InvalidInput("class must list at least one class.", "class")
+    if not names:
+        raise InvalidInput("class must list at least one class.", "class")
+    labels = []
+    for name in names:  # up to the first one that is wrong: a long list of strange names costs no more than one
+        if config.classes and ANY not in config.labels and plain(str(name)) == ANY:
+            raise InvalidInput('class "any" cannot be in a list of classes; name each of them.', "class")
+        labels.append(label_of_class(config, name))
+    return tuple(labels)
 
 
 def listed_in(config: ModelConfig, text: str) -> list[str]:
     """Return the characters of a text, such as 2026, where each of them is a class by itself and the text is none; else
     no character."""
     found = [*plain(text)]
-    is_list = len(found) > 1 and "".join(found) not in config.labels and all(one in config.labels for one in found)
+    is_list = (
+        1 < len(found) <= MAX_LISTED
+        and "".join(found) not in config.labels
+        and all(one in config.labels for one in found)
+    )
     return found if is_list else []
 
 

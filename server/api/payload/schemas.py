@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from scanline.model.class_names import MAX_LISTED
 from scanline.model.formats.code_file import MAX_A_CODE
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean
@@ -95,8 +96,9 @@ def _names() -> WrapValidator:
         try:
             return handler(value)
         except ValidationError:
-            reason = f"class must be a name of at most {MAX_CLASS_CHARACTERS} characters, or a list of such names"
-            raise InvalidInput(f"{reason}.", "class") from None
+            name = f"a name of at most {MAX_CLASS_CHARACTERS} characters"
+            reason = f"class must be {name}, or a list of at most {MAX_LISTED:,} such names."
+            raise InvalidInput(reason, "class") from None
 
     return WrapValidator(check)
 
@@ -118,7 +120,9 @@ CodedClass = Annotated[
     _AsText,
 ]
 PaintedClass = Annotated[
-    str | list[Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]] | None,
+    str
+    | Annotated[list[Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]], Field(max_length=MAX_LISTED)]
+    | None,
     Field(
         alias="class",
         description='a class of the model, by any name; "none": no class; of generations also "any": one for each'

@@ -25,6 +25,9 @@ def client(digits_directory: Path) -> Iterator[httpx.Client]:
         yield client
 
 
+NAMES = "class must be a name of at most 256 characters, or a list of at most 1,024 such names."
+
+
 @pytest.mark.parametrize("more", [{}, {"guidance": 2}, {"n": 4}])
 def test_each_image_is_that_of_its_class_alone(client: httpx.Client, more: dict[str, int]) -> None:
     """Image i is image i of the same request with its class alone; so a list of one class is n images of it."""
@@ -54,7 +57,8 @@ def test_a_prompt_of_digits_python_and_the_command_line_paint_the_same_row(
         ({"class": []}, "class", "class must list at least one class."),
         ({"class": ["2", "9"]}, "class", "class must be one of 2, 0, 6, horse, not '9'."),
         ({"class": ["2", "any"]}, "class", 'class "any" cannot be in a list of classes; name each of them.'),
-        ({"class": ["2", None]}, "class", "class must be a name of at most 256 characters, or a list of such names."),
+        ({"class": ["2", None]}, "class", NAMES),
+        ({"class": ["2"] * 1025}, "class", NAMES),
         ({"class": ["2", "0"], "n": 3}, "n", "n must be 2, the number of classes that are listed, or be left out."),
         ({"class": ["2"] * 9}, "class", "class: 9 images exceed the limit of 8 per request."),
         (
