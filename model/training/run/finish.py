@@ -14,7 +14,7 @@ from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, test_figures
 from scanline.model.formats.checkpoint import load_model, save_class_head
-from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.formats.model_dir import EVALUATION, write_evaluation
 from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
@@ -65,6 +65,7 @@ def finish(
         if by_head := answers_by_head(model, test, images.labels.test[: len(test)] - 1, stage):
             evaluation["classes"]["by_head"] = by_head.figures()
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
+    (directory / EVALUATION).unlink(missing_ok=True)  # of a run that was resumed it has figures of the weights before
     write_evaluation(directory, evaluation)
     positions = PositionSampler(images.train, config, model.config).count
     write_card(directory, model.parameter_count, model.config, config, run, evaluation, last, positions, str(device))

@@ -73,10 +73,8 @@ def complete(
     painted = [task.result() for task in tasks]
 
     # Sheets and films also show each picture, occluded and whole.
-    images, kept = (
-        np.stack([one.images for one in painted]),
-        np.stack([one.known for one in painted if one.known is not None]),
-    )
+    images = np.stack([one.images for one in painted])
+    kept = np.stack([one.known for one in painted if one.known is not None])
     if out.suffix.lower() in FILMS:
         occluded = [np.where(known, original, np.uint8(UNPAINTED)) for original, known in given]
         originals = [original for original, _ in given]

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 import scanline as package
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_card import metadata
-from scanline.model.formats.model_dir import CLASS_HEAD, read_evaluation, read_info
+from scanline.model.formats.model_dir import CLASS_HEAD, read_evaluation, read_info, write_evaluation
 from tests.support.commands import done, refused
 from tests.support.pictures import encode
 from tests.support.saved_models import assert_same_weights, files
@@ -256,8 +256,10 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tup
 
 def test_two_parts_end_in_the_weights_of_a_whole_run(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
     done("train", "--data", lines, "--out", tmp_path, *OPTIONS, "--updates", 3)
+    write_evaluation(tmp_path, read_evaluation(tmp_path) | {"quality": {}})  # figures of the weights so far
     done("train", "--resume", "--out", tmp_path, "--no-compile", "--updates", 6)
     assert_same_weights(weights(tmp_path), weights(classified[0]))
+    assert read_evaluation(tmp_path) == read_evaluation(classified[0])
 
 
 def test_from_continues_with_classes_and_without(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
