@@ -67,9 +67,7 @@ class ModelConfig:
     outside: int = 0  # the byte of pixels beyond the border
     # Of each class the words that mean it, its name first. Label 0 is an image without a class, k + 1 one of class k.
     classes: tuple[tuple[str, ...], ...] = ()
-    class_biases: bool = (
-        False  # whether each block and feed-forward has a bias for each label, besides the input's vector
-    )
+    class_biases: bool = False  # whether each block and feed-forward has a bias for each label
     mirrored: bool = False  # trained on mirrored images too: an image and its mirror image are of one class
 
     def __post_init__(self) -> None:

@@ -98,8 +98,8 @@ def linear(
     slots, label = labels or (None, None)
     _linear[(triton.cdiv(width, tiling.columns), triton.cdiv(batch, tiling.rows))](
         x, weight.high, weight.low, bias, out, norm_weight, norm_bias, moments if norm else None, residual, out_moments,
-        slots, label, batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, tiling.rows, tiling.columns,
-        min(step, max(16, triton.next_power_of_2(depth))), tiling.early, LOW,
+        slots, label, batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, tiling.rows,
+        tiling.columns, min(step, max(16, triton.next_power_of_2(depth))), tiling.early, LOW,
         num_warps=tiling.warps, num_stages=tiling.stages, **options(chained),
     )  # fmt: skip
     return out

@@ -53,8 +53,8 @@ class Layer(nn.Module):
         weight: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state,
-        which may be left out where none is given; this is layer `number`. labels: [B]. weight: [B, N], how many times each counts
-        for later positions; by default once, as for itself always."""
+        which may be left out where none is given; this is layer `number`, labels [B] int64. weight: [B, N],
+        how many times each counts for later positions; by default once, as for itself always."""
         projected = self._projected(x)
         if s is None:
             attended = causal_attention_of_projection(projected, self.config.heads, self.config.key_width, weight)
