@@ -17,15 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
 from scanline.model.datasets.files import PARTS, DataError, no_picture
-from scanline.model.images.pictures import (
-    PixelsError,
-    SlowError,
-    fitted,
-    in_8_bits,
-    max_file_bytes,
-    open_file,
-    upright,
-)
+from scanline.model.images.pictures import PixelsError, SlowError, fitted, in_8_bits, max_file_bytes, open_file, upright
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}

@@ -19,13 +19,7 @@ from scanline.model.images.film import (
     MIN_FRAMES,
     MIN_SECONDS,
 )
-from scanline.model.inputs import (
-    MAX_GUIDANCE,
-    MAX_PARTICLES,
-    MAX_SEED,
-    MAX_TEMPERATURE,
-    MIN_TEMPERATURE,
-)
+from scanline.model.inputs import MAX_GUIDANCE, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE, MIN_TEMPERATURE
 from scanline.model.precision import PRECISION_HELP
 
 MODEL_HELP = "Name of a shipped model, a model directory, or of the Hugging Face Hub ORG/NAME or ORG/NAME@REVISION."

@@ -1,5 +1,4 @@
-"""Measures of scanline bench, the check of results before them, and its two baselines: the authors' library, and
-softmax attention with a cache."""
+"""Measures of scanline bench, the check of results before them, and its two baselines."""
 
 import dataclasses
 import itertools
@@ -22,9 +21,7 @@ from tests.support.close import assert_close
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
-def test_products_are_the_network_s_with_two_flop_for_each_weight(
-    variant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_products_are_the_network_s_of_two_flop_a_weight(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "COPY_BYTES", 2**10)
     monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
     model = model_of(variant)

@@ -1,5 +1,4 @@
-"""Every reader of files that a stranger may have written: whatever is there, and whatever it holds, it is read or
-refused in one printable sentence, without waiting and without more memory than the file has."""
+"""Every reader of files of strangers: whatever they hold, they are read or refused in one printable sentence."""
 
 import os
 import resource

@@ -1,5 +1,4 @@
-"""The fused recurrent step against the literal loop: chosen slots step, all others are not changed. Successive steps in
-one launch are as many launches of it, bit for bit."""
+"""The fused recurrent step, and many in one launch, against the literal loop: other slots are not changed."""
 
 import pytest
 import torch

@@ -1,5 +1,4 @@
-"""Sampling in Triton by each distribution: the bytes and costs of its reference, from posteriors given known bytes; and
-the parts that the kernels share, the random words of kernels/philox.py and the weight that a uniform picks."""
+"""Sampling in Triton by each distribution, and the parts that the kernels share, against the references."""
 
 import math
 

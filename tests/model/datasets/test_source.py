@@ -1,5 +1,4 @@
-"""Data sets that --data accepts, recognised by their files: published files, a folder of pictures, a .npy array; their
-classes and labels."""
+"""Data sets that --data accepts: published files, a folder of pictures, a .npy array; their classes and labels."""
 
 import gzip
 import json

@@ -59,9 +59,7 @@ def test_bits_with_the_true_class_are_those_of_each_images_own_label(found: Clas
     assert not np.allclose(found.true_class, bits(MODEL, torch.from_numpy(TEST)).mean(dim=1).numpy())
 
 
-def test_an_image_is_given_the_class_with_which_it_costs_least_or_the_mean_of_all_probabilities(
-    found: ClassMeasurements,
-) -> None:
+def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: ClassMeasurements) -> None:
     images = torch.from_numpy(TEST[:6])
     under = torch.stack([bits(MODEL, images, torch.full((6,), label(d))).sum(1) for d in range(10)], 1)
     expected = np.zeros((10, 10), np.int64)

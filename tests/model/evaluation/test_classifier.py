@@ -104,9 +104,7 @@ def test_a_file_that_holds_no_such_classifier_is_not_used(trained: Classifier, t
     assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
 
 
-def test_the_file_is_named_after_the_data_and_the_cache_is_where_xdg_cache_home_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_named_after_the_data_in_xdg_cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images, labels = TRAINING
     other_labels, other_images = labels.copy(), images.copy()
     other_labels[0] ^= 1

@@ -23,9 +23,7 @@ CLASSES = small_models.CLASSES
 
 
 @pytest.mark.parametrize("changes", [*map(small_models.VARIANTS.get, ("authors", "waves of pixels")), CLASSES])
-def test_a_saved_model_comes_back_for_evaluation_with_weights_of_float16(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_a_saved_model_comes_back_to_evaluate_with_weights_of_float16(tmp_path: Path, changes: dict[str, Any]) -> None:
     saved = small_models.model(small_models.config(**changes))
     save_model(saved, tmp_path / "first")
     model = load_model(tmp_path / "first")

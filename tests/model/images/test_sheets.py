@@ -1,5 +1,4 @@
-"""Contact sheets: images row by row in the nearest square. Films: pixels of finished images appear one after the
-other, and the same images give the same bytes."""
+"""Contact sheets: images row by row. Films: finished pixels appear in turn, the same images in the same bytes."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""The digest: equal wherever the same seed gives the same bytes, another one where it may not. A loaded model is its
-own: files that change under it change no byte that it paints."""
+"""The digest: equal wherever the same seed gives the same bytes, another one where it may not."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""The CUDA backend: the parameters of Transformer.step, the images and costs of torch's step, with classes and
-guidance; and slots without an image, which stay as they are. Reads with labels: test_read.py."""
+"""The CUDA backend: the parameters, images and costs of torch's step; slots without an image stay as they are."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,4 @@
-"""An engine that loads, fails, stands still or is stopped.
-
-While it loads, a server is alive and not ready; that lasts until a test opens a gate, a pipe.
-"""
+"""An engine that loads (until a test opens a gate, a pipe), fails, stands still or is stopped."""
 
 import asyncio
 import multiprocessing

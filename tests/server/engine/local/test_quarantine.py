@@ -108,9 +108,7 @@ async def test_others_are_painted_beside_a_crash(faulty_engine: RecordingClient,
     assert faulty_engine.restarts <= crashes + 4
 
 
-async def test_exhausted_memory_is_two_crashes(
-    faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_exhausted_memory_counts_twice(faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
         await end(faulty_engine, OUT_OF_MEMORY_SEED)
     assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2

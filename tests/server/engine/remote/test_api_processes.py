@@ -1,5 +1,4 @@
-"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other; each
-reads the certificate and the keys again when they change."""
+"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other."""
 
 import os
 import re
@@ -131,9 +130,7 @@ def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int
     wait_for(lambda: open_files() <= before, "as many open files as before")
 
 
-def test_a_server_whose_main_process_hangs_is_not_ready_and_not_alive(
-    shared_server: Server, processes: list[int]
-) -> None:
+def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(shared_server: Server, processes: list[int]) -> None:
     with closing(client_of(shared_server, processes[0])) as client:
         assert client.get("/readyz").status_code == client.get("/healthz").status_code == 200
         os.kill(shared_server.process.pid, signal.SIGSTOP)
