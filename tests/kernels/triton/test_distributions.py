@@ -16,18 +16,7 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.triton.sampling import check, draw_uniforms, pick
 from scanline.model.network.distribution import Distribution
 from tests.support.close import assert_close
-from tests.support.engine.slot_arrays import (
-    BATCH,
-    POOL,
-    Pool,
-    channels,
-    copy,
-    guiding,
-    pool,
-    sample,
-    some_slots,
-    with_base,
-)
+from tests.support.engine.pools import BATCH, POOL, Pool, channels, copy, guiding, pool, sample, some_slots, with_base
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 

@@ -9,15 +9,9 @@ import pytest
 import torch
 
 from scanline.model.datasets import CLASSES
+from scanline.model.evaluation import classes
 from scanline.model.evaluation.class_section import class_section
-from scanline.model.evaluation.classes import (
-    Answers,
-    ClassMeasurements,
-    ClassSamples,
-    class_figures,
-    labels_of_set,
-    measure_classes,
-)
+from scanline.model.evaluation.classes import ClassMeasurements, class_figures, measure_classes
 from scanline.model.evaluation.classifier import Classifier, Predictions
 from scanline.model.evaluation.classifier import classify as seen
 from scanline.model.evaluation.likelihood import bits
@@ -45,11 +39,11 @@ def label(digit: int) -> int:
 
 
 def test_the_labels_are_found_by_name_and_other_classes_are_none_of_the_set() -> None:
-    labels = labels_of_set(CONFIG, "mnist")
+    labels = classes.labels_of_set(CONFIG, "mnist")
     assert labels is not None
     assert labels.tolist() == [label(digit) for digit in range(10)]
-    assert labels_of_set(CONFIG, "cifar10") is None
-    assert labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
+    assert classes.labels_of_set(CONFIG, "cifar10") is None
+    assert classes.labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
 
 
 def test_bits_with_the_true_class_are_those_of_each_images_own_label(found: ClassMeasurements) -> None:
@@ -97,10 +91,10 @@ def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
 def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     true, said = np.arange(100) % 10, np.where(np.arange(100) < 20, 7, np.arange(100) % 10)  # 18 of 20 of them wrong
     sure = np.where(np.arange(100) < 50, 0.98, 0.995)[:, None]
-    by_bits = Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
+    by_bits = classes.Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
     given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])  # nineteen of each, ten of them right
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
-    samples = ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
+    samples = classes.ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
     np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(
         ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), by_bits, samples, readings=1000, by_head=by_bits)

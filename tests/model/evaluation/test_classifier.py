@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from scanline.model.evaluation import classifier_cache
 from scanline.model.evaluation.classifier import Classifier, classify, negatives, train_classifier, update_count
-from scanline.model.evaluation.classifier_cache import (
-    cache_directory,
-    cache_path,
-    cached_classifier,
-    load_cached,
-    store,
-)
+from scanline.model.evaluation.classifier_cache import cache_path, cached_classifier, load_cached, store
 from scanline.model.evaluation.comparison import LabelledData
 from tests.support import small_models
 
@@ -112,6 +107,6 @@ def test_the_file_is_named_after_the_data_in_xdg_cache_home(tmp_path: Path, monk
     data = (TRAINING, (images, other_labels), (other_images, labels))
     assert len({cache_path(tmp_path, name, *arrays) for arrays in data for name in ("mnist", "cifar10")}) == 6
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / "scanline"
+    assert classifier_cache.cache_directory() == tmp_path / "scanline"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the specification says to ignore
-    assert cache_directory() == Path.home() / ".cache" / "scanline"
+    assert classifier_cache.cache_directory() == Path.home() / ".cache" / "scanline"

@@ -30,16 +30,7 @@ from scanline.model.sampling import messages, prefix_tree
 from scanline.model.sampling.encoding import Encoder
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
-    Cancel,
-    Event,
-    Failed,
-    Finished,
-    GenerateRequest,
-    Pixels,
-    Scored,
-    ScoreRequest,
-)
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
 from tests.support import small_models
 from tests.support.engine.queued_generator import QueuedGenerator
 
@@ -86,7 +77,7 @@ class Answers:
         self.streams: defaultdict[int, bytes] = defaultdict(bytes)
         self.faults: list[str] = []
 
-    def add(self, event: Event) -> None:
+    def add(self, event: messages.Event) -> None:
         match event:
             case Finished():
                 weighed = event.evidence_bits, event.effective_particles
@@ -168,7 +159,7 @@ class Mix:
         pending, accepted, over = [*requests], list[int](), set[int]()
 
         def cancel(request: int) -> None:
-            engine.accept(Cancel(request))
+            engine.accept(messages.Cancel(request))
             over.add(request)
 
         try:

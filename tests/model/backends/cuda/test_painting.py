@@ -15,7 +15,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import NUMBERS, State
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.engine.slot_arrays import with_base
+from tests.support.engine.pools import with_base
 from tests.support.sweeps import and_slow
 
 TINY = small_models.config(height=1, width=4, layers=1)

@@ -15,20 +15,13 @@ from websockets.frames import Opcode
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
+from tests.support.server import sockets
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.frames import frame, open_websocket
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DELAY, serve_with
-from tests.support.server.sockets import (
-    answer_to,
-    exchange,
-    open_connection,
-    parse_response,
-    post_request,
-    read_until_closed,
-    until,
-)
+from tests.support.server.sockets import answer_to, exchange, open_connection, post_request
 from tests.support.waiting import PATIENCE
 
 MAX_HEAD = 4096  # bytes of a head
@@ -105,7 +98,7 @@ def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) 
 
 @pytest.mark.parametrize("label", list(SLOW)[1:])
 def test_a_head_or_body_that_does_not_come_in_time_is_refused(late_responses: dict[str, bytes], label: str) -> None:
-    assert_refused(parse_response(late_responses[label]), 408, None, "receive_timeout")
+    assert_refused(sockets.parse_response(late_responses[label]), 408, None, "receive_timeout")
 
 
 def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
@@ -121,8 +114,8 @@ def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
             except TimeoutError:
                 continue
         connection.settimeout(PATIENCE)
-        data += read_until_closed(connection)
-    assert_refused(parse_response(data), 408, None, "receive_timeout")
+        data += sockets.read_until_closed(connection)
+    assert_refused(sockets.parse_response(data), 408, None, "receive_timeout")
 
 
 def test_a_silent_or_idle_connection_is_closed(late_responses: dict[str, bytes], strict_server: Server) -> None:
@@ -138,14 +131,14 @@ def test_a_connection_whose_refused_body_is_late_is_closed(strict_server: Server
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 2\r\n\r\nx")
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 Not Found")
         connection.sendall(b"x")
-        assert b"HTTP" not in read_until_closed(connection)
+        assert b"HTTP" not in sockets.read_until_closed(connection)
 
 
 def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> None:
     """Also one on a connection that was used before."""
     with open_connection(strict_server) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n")
-        until(connection, b"}")
+        sockets.until(connection, b"}")
         open_websocket(connection)
         assert exchange(strict_server, b"") == b""  # until the timeout of a silent connection
         connection.sendall(frame(Opcode.PING))

@@ -14,21 +14,14 @@ import httpx
 import pytest
 from websockets.frames import Opcode
 
+from tests.support.server import sockets
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.frames import frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.routes import GENERATIONS
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DELAY, serve_with
-from tests.support.server.sockets import (
-    ASSET,
-    GET_ASSET,
-    answer_to,
-    open_connection,
-    post_request,
-    read_until_closed,
-    response_on,
-)
+from tests.support.server.sockets import answer_to, open_connection, post_request, response_on
 from tests.support.waiting import wait_for
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
@@ -130,7 +123,7 @@ def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, clien
         first.sendall(message[:650_000])
         wait_for_arriving(client, 600_000)
         second.sendall(message[:400_000])
-        data = read_until_closed(second)
+        data = sockets.read_until_closed(second)
     assert b'"too_much_arriving"' in data
     assert b"\x03\xf5Too many bytes" in data  # a close frame of code 1013
     assert Metrics(client).errors("too_much_arriving") == before + 1
@@ -140,7 +133,7 @@ def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server
     before = Metrics(client).errors("too_much_unread")
     with open_many(small_server, 8, receive_buffer=4096) as connections:
         for connection in connections:
-            connection.sendall(GET_ASSET)
+            connection.sendall(sockets.GET_ASSET)
         wait_for(lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection")
         # another client loses nothing
-        assert client.get(f"/assets/{ASSET.name}").content == ASSET.read_bytes()
+        assert client.get(f"/assets/{sockets.ASSET.name}").content == sockets.ASSET.read_bytes()
