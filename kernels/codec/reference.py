@@ -154,13 +154,11 @@ class _Logistics:
 
 def _for_each_pixel_channel(distribution: PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
     k, c = distribution.components, distribution.channels
-    logits, raw_means, raw_scales, raw_factors = parameters.split(
-        (k, k * c, k * c, k * distribution.coefficients), dim=-1
-    )
+    logits, raw_means, raw_scales, factors = parameters.split((k, k * c, k * c, k * distribution.coefficients), dim=-1)
     below = _below_largest(logits)
     means = (whole(raw_means, CENTRE).clamp(-FARTHEST, FARTHEST) + CENTRE).unflatten(-1, (k, c))
     rates = _rates(distribution.scale, raw_scales).unflatten(-1, (k, c))
-    factors = whole(raw_factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
+    factors = whole(factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
     errors: list[torch.Tensor] = []
     for channel in range(c):
         mean = means[..., channel]

@@ -187,10 +187,8 @@ class Shape(ctypes.Structure):
 
 def _check_codes(at: torch.Tensor, value: torch.Tensor, range_: torch.Tensor, partner: torch.Tensor) -> None:
     """Raise ValueError where a slot's code is not that of a decoder."""
-    is_decoder = (
-        (range_ >= MIN_RANGE) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
-    )
-    if not bool((is_decoder | (range_ == 0)).all()):
+    decodes = (range_ >= MIN_RANGE) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
+    if not bool((decodes | (range_ == 0)).all()):
         raise ValueError("a code has a range from 2^40 to 2^48, a value below it, and no guided image")
 
 

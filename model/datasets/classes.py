@@ -82,12 +82,12 @@ def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> t
         )
     label_of = {name: number for number, name in enumerate(subfolders, start=1)}
     labels = np.array([label_of[file.parts[0]] for file in pictures.files], np.int64)
-    contradicted = _in_two_classes(pictures, labels)
-    kept = np.array([row not in contradicted for row in range(len(labels))])
-    if contradicted:
+    doubtful = _in_two_classes(pictures, labels)
+    kept = np.array([row not in doubtful for row in range(len(labels))])
+    if doubtful:
         refused = (
             *pictures.refused,
-            *(Refused(printable(pictures.files[row]), why) for row, why in contradicted.items()),
+            *(Refused(printable(pictures.files[row]), why) for row, why in doubtful.items()),
         )
         files = tuple(file for file, keep in zip(pictures.files, kept, strict=True) if keep)
         is_test = None if pictures.is_test is None else pictures.is_test[kept]

@@ -35,7 +35,7 @@ from scanline.server.models.registry import ModelRegistry, ServedModel
 def router(models: ModelRegistry) -> APIRouter:
     """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    likelihood, classification = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
+    likelihood, classified = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
     refused = errors(*WORK_ERRORS)
     either = LikelihoodsAnswer | EvidenceAnswer
 
@@ -46,9 +46,7 @@ def router(models: ModelRegistry) -> APIRouter:
         model = models.usable(fields.model)
         return (_estimate if fields.has_mask else _score)(models, model, request, fields)
 
-    @routes.post(
-        "/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classification
-    )
+    @routes.post("/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classified)
     async def classify_images(request: Request) -> Response:
         """Return the most probable class of given images, and what each class says of them."""
         fields = await read_fields(request, ClassificationRequest, models)

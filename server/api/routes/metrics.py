@@ -281,12 +281,8 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
     All label values are exported from the start, as 0, so that rate() is defined before the first event.
     """
     labels = ["model_name", "operation", "finished_reason"]
-    requests = CounterMetricFamily(
-        PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels
-    )
-    images = CounterMetricFamily(
-        PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels
-    )
+    jobs = CounterMetricFamily(PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels)
+    done = CounterMetricFamily(PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels)
     refused = CounterMetricFamily(
         PREFIX + "requests_rejected",
         "Requests that were not accepted, by reason.",
@@ -296,11 +292,11 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
         counters = model.engine.counters
         for operation in OPERATIONS:
             for end in ENDS:
-                requests.add_metric([model.id, operation, end], counters.requests[operation, end])
-                images.add_metric([model.id, operation, end], counters.images[operation, end])
+                jobs.add_metric([model.id, operation, end], counters.requests[operation, end])
+                done.add_metric([model.id, operation, end], counters.images[operation, end])
         for reason in REFUSALS:
             refused.add_metric([model.id, reason], counters.refused[reason])
-    yield from (requests, images, refused)
+    yield from (jobs, done, refused)
     seconds: dict[tuple[str, ...], Histogram] = {
         (model.id, name): histogram for model in models for name, histogram in model.engine.counters.seconds.items()
     }
