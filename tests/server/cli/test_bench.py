@@ -61,10 +61,6 @@ def test_the_json_object_has_every_part() -> None:
     for row in found["bulk"]:
         assert set(row["ours"]) == set(row["softmax"]) == RATE
         assert (row["authors"] is None) == (missing_library() is not None)
-        for program, steps in {"ours": 20, "softmax": 20, "authors": 60}.items():
-            if row[program] is not None:
-                seconds = steps * row[program]["step_ms_median"] / 1e3
-                assert row[program]["images_per_second"] == pytest.approx(row["batch"] / seconds)
     looks = found["over_position"]["ours"]["looks"]
     assert len({look["tensor_bytes"] for look in looks}) == 1
     assert [look["position"] % 3 for look in looks] == [0] * 8
