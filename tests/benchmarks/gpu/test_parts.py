@@ -64,6 +64,7 @@ def recorded(path: Path) -> dict[str, Any]:
 
 def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "METHOD", "fork")  # no part uses a device, and a spawned process imports torch
+    monkeypatch.setattr(worker, "ENDING", 0.1)  # a fork has this process's end of its pipe, and does not see it closed
     parts = [
         part(works), part(raises), replace(part(works), name="after"), part(dies),
         part(never, seconds=10_000), replace(part(works), name="last"), part(hangs),
