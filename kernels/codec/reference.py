@@ -38,8 +38,7 @@ Choose = Callable[[Starts], torch.Tensor]  # returns the values int64 [...] of t
 
 
 def for_each_channel(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
-    """Call `choose` for each byte of a step in order, under `parameters` [..., width] float32: an encoder knows the
-    byte, a decoder finds it."""
+    """Call `choose` for each byte of a step in order, under `parameters` [..., width]: to encode a byte, or find it."""
     if isinstance(distribution, Categorical):
         before = torch.nn.functional.pad(_weights(_below_largest(parameters)).cumsum(-1), (1, 0))
         choose(lambda values: _start(before.gather(-1, values[..., None])[..., 0] * TOTAL // before[..., -1], values))

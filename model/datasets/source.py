@@ -1,5 +1,4 @@
-"""The data of `scanline train --data`: published files, a folder or a Parquet file of pictures, or a .npy array,
-recognised by content."""
+"""The data of `scanline train --data`, recognised by content: published files, folder, Parquet file or .npy array."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -27,8 +27,7 @@ ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
 
 
 def read_images(images: Pictures, config: ModelConfig) -> np.ndarray:
-    """Return one or many images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the model's
-    shape."""
+    """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the model's shape."""
     if (picture := _opened(images, config, "images")) is not None:
         return pixels(picture, config).reshape(1, *config.image_shape)
     if isinstance(images, list | tuple) and images and not isinstance(images[0], int | float | list | tuple):

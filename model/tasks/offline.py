@@ -44,8 +44,7 @@ def run_tasks(
 
 
 def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = nothing) -> Iterator[None]:
-    """Run tasks in an idle engine, and yield whenever something has come back of them; RuntimeError where it fails on
-    one."""
+    """Run tasks in an idle engine, and yield whenever something of them has come back; RuntimeError where one fails."""
     ended, length = 0, engine.length
     for events in run(engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))):
         for event in events:

@@ -52,8 +52,7 @@ def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
 def read_picture(
     picture: Path, keep_rows: int | None, mask: Path | None, model: ModelInfo, clean: Clean
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes [N] uint8 of a picture to complete, and which of them are kept, [N] bool; see
-    `read_completion`."""
+    """Return the bytes [N] uint8 of a picture to complete, and which are kept, [N] bool; see `read_completion`."""
     try:
         return read_completion(picture, keep_rows, mask, model.config, model.cleaning, clean)
     except InvalidInput as error:

@@ -1,5 +1,4 @@
-"""POST /v1/images/likelihoods and /classifications: bits of images, as a whole, of their known pixels, or under each
-class."""
+"""POST /v1/images/likelihoods, /classifications: bits of whole images, of known pixels, or under each class."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator

@@ -16,8 +16,7 @@ HEADS, POOL = 3, 7
 
 
 def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, ...]:
-    """A projection before the feature map, s, z, no deferred steps, positions and the slots it belongs to, one of them
-    none."""
+    """A projection before the feature map, s, z, no deferred steps, positions and its slots, one of them none."""
     projected = torch.randn(batch, HEADS * (2 * key_width + value_width))
     s, z = torch.randn(POOL, HEADS, key_width, value_width), torch.rand(POOL, HEADS, key_width) * 3
     slots = torch.randperm(POOL)[:batch]

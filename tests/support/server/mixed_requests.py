@@ -375,8 +375,7 @@ class Mix:
 
 @contextmanager
 def serve_models(root: Path) -> Iterator[Server]:
-    """A server of MODELS, which are saved under `root`; that of strokes has a class head, and reads pictures without
-    noise."""
+    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures without noise."""
     for name, config in MODELS.items():
         shapes.save(root / name, config, class_head=name == "strokes")
     shapes.evaluate(root / "strokes")
