@@ -1,6 +1,6 @@
 """Load on a server: latencies, rate relative to the offline generator's, costs, and whether every byte is right.
 
-    python -m benchmarks.serving.load [standard | one-image | flood] [--model MODEL] [--rounds ROUNDS]
+    python -m benchmarks.serving.load [standard | one-image] [--model MODEL] [--rounds ROUNDS]
 
 Every answer is compared with the offline generator's bytes of its seed. In every round each case runs between two runs
 of the offline generator while the server idles; `served/offline` is the median of their ratios over the rounds, so that
@@ -10,7 +10,8 @@ first pixel themselves. "API ms" and "engine ms" are the processor time of these
 
 standard    many images in one request, many clients, many websockets, Poisson arrivals
 one-image   one image on a kept connection beside one image offline, in turns
-flood       one image on a kept connection alone and beside each of three floods of tests/support/server/floods.py
+
+Images beside floods of another client: tests/server/api/test_floods.py, which prints them.
 """
 
 import argparse
@@ -19,13 +20,12 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import torch
@@ -61,7 +61,6 @@ class Case:
     requests: int = 1  # of each client
     share: float = 0.0  # Poisson arrivals: of the offline rate, for so many seconds
     seconds: float = 0.0
-    flood: str = ""  # beside which it runs
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,9 @@ class Suite:
     """Cases that are measured together."""
 
     cases: tuple[Case, ...]
-    rounds: int = 1
+    rounds: int
+    offline: int  # images that the offline generator paints between two cases
     slots: int | None = None  # of the server; as it chooses by default
-    offline: int = 0  # images that the offline generator paints between two cases
 
 
 SUITES = {
@@ -87,29 +86,7 @@ SUITES = {
         offline=512,  # two waves on two cores
     ),
     "one-image": Suite((Case("one image", n=1, kind="json", clients=1),), rounds=40, offline=1),
-    "flood": Suite(
-        tuple(
-            Case(f"beside {flood}" if flood else "alone", n=1, kind="json", clients=1, requests=150, flood=flood)
-            for flood in ("", "prompts", "scans", "webp_sheets")
-        ),
-        rounds=3,
-    ),
 }
-
-
-@asynccontextmanager
-async def flooded(url: str, name: str) -> AsyncIterator[None]:
-    """Run a flood of another client beside what is in the context; none where `name` is empty."""
-    command = [sys.executable, "-m", "tests.support.server.floods", name, str(urlsplit(url).port)]
-    process = await asyncio.create_subprocess_exec(*(command if name else ["true"]), stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    await process.stdout.readline()
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 class Load:
@@ -122,8 +99,7 @@ class Load:
     async def run(self, case: Case, offline: float) -> Outcome:
         """Run a case once; `offline` is the rate that `case.share` is a share of."""
         outcome, before = Outcome(before=Metrics(self.metrics)), processor(self.server)
-        async with flooded(self.server.url, case.flood):
-            await self._requests(case, outcome, offline)
+        await self._requests(case, outcome, offline)
         outcome.processor, outcome.after = processor(self.server), Metrics(self.metrics)
         outcome.processor.subtract(before)
         return outcome
@@ -202,9 +178,6 @@ def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]
             pass
         return images / (time.monotonic() - start), (time.process_time() - processor) / images
 
-    if not images:
-        yield lambda: (np.nan, np.nan)
-        return
     with loaded_engine(expected.model, images, precision=expected.precision) as engine:
         rates()  # warms up
         yield rates
@@ -241,8 +214,7 @@ def main() -> None:
     most = max(case.n for case in suite.cases)
     expected = Expected(options.model, SEEDS, most, options.precision)
     limits = {"threads": options.threads, "precision": options.precision, "max-images-per-request": most}
-    if options.suite != "flood":  # else metrics read twice a round delay what comes after
-        limits |= {"max-overhead-per-second": 100_000}
+    limits |= {"max-overhead-per-second": 100_000}  # else metrics read twice a round delay what comes after
     limits |= {} if suite.slots is None else {"slots": suite.slots}
     with (
         serve(zoo.find(options.model), *arguments(limits), forked=False) as server,
