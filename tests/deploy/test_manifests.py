@@ -197,13 +197,6 @@ def test_queries_use_metrics_that_the_server_exports(grey_directory: Path, name:
     assert used <= known
 
 
-def test_panels_do_not_overlap() -> None:
-    panels = json.loads((DEPLOY / "grafana/scanline.json").read_text())["panels"]
-    places = [panel["gridPos"] for panel in panels]
-    cells = [(p["x"] + x, p["y"] + y) for p in places for x in range(p["w"]) for y in range(p["h"])]
-    assert len(cells) == len(set(cells)) > 0
-
-
 def numbers(text: str) -> list[int]:
     return [int(digits) for digits in re.findall(r"\d+", text)]
 

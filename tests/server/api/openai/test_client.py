@@ -111,15 +111,6 @@ def test_a_list_of_several_is_painted_image_after_image(official: openai.OpenAI)
     np.testing.assert_array_equal(pictures(answer)[:, HOLE == 255], np.repeat(others, 2, axis=0)[:, HOLE == 255])
 
 
-def test_every_field_of_a_form_is_read(official: openai.OpenAI) -> None:
-    """Numbers and truths are text there."""
-    fields = {"model": "grey", "n": 2, "size": "5x7", "response_format": "b64_json", "output_format": "webp"}
-    harmless = {"background": "auto", "quality": "auto", "input_fidelity": "low", "output_compression": 100}
-    ours = {"keep_rows": 4, "seed": 7, "temperature": 0.9}
-    answer = official.images.edit(image=FILE, prompt="", stream=False, **fields, **harmless, extra_body=ours)
-    assert (answer.output_format, answer.seed, len(answer.data or [])) == ("webp", 7, 2)
-
-
 def test_pings_are_ignored(in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine stands still until a ping has been sent; pings are sent often."""
     url, engine = in_process_server
