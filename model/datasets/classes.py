@@ -85,10 +85,7 @@ def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> t
     doubtful = _in_two_classes(pictures, labels)
     kept = np.array([row not in doubtful for row in range(len(labels))])
     if doubtful:
-        refused = (
-            *pictures.refused,
-            *(Refused(printable(pictures.files[row]), why) for row, why in doubtful.items()),
-        )
+        refused = *pictures.refused, *(Refused(printable(pictures.files[row]), why) for row, why in doubtful.items())
         files = tuple(file for file, keep in zip(pictures.files, kept, strict=True) if keep)
         is_test = None if pictures.is_test is None else pictures.is_test[kept]
         pictures = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=is_test)

@@ -164,11 +164,7 @@ Scale = Annotated[
 ]
 Repeats = Annotated[
     int,
-    Field(
-        ge=MIN_REPEATS,
-        le=MAX_REPEATS,
-        description="estimates of each image, whose mean is returned",
-    ),
+    Field(ge=MIN_REPEATS, le=MAX_REPEATS, description="estimates of each image, whose mean is returned"),
     _whole_number(MIN_REPEATS, MAX_REPEATS),
 ]
 

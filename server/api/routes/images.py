@@ -97,10 +97,8 @@ def _respond(
         if film and media_type == JSON:
             fields.refuse_film("events have pictures, leave it out")
         if media_type != JSON:
-            message = (
-                f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
-            )
-            raise InvalidInput(message, "stream")
+            reason = f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
+            raise InvalidInput(reason, "stream")
         return EventStream(request, models, model, task, fields, output, pictures)
 
     async def work(send: Send) -> bytes | None:

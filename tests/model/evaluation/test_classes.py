@@ -135,9 +135,7 @@ def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements, com
     for row, (what, given) in zip(rows[2:4], (("class head", head), ("bits under every class", right)), strict=True):
         share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%} of {given['images']} test images"
         assert row == f"| classification by the {what} | {share}{sure_share(given)} |"
-    assert rows[4].startswith(
-        f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for to a small"
-    )
+    assert rows[4].startswith(f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for")
 
 
 WORDS = tuple((str(digit),) for digit in range(10))

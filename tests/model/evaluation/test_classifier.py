@@ -81,9 +81,7 @@ def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: P
 
     first, second = (cached_classifier(few, config, cache, torch.device("cpu"), stage) for _ in range(2))
     assert stages == ["training the classifier"]
-    assert [path.name for path in cache.iterdir()] == [
-        cache_path(cache, "mnist", few.training, few.training_labels).name
-    ]
+    assert [one.name for one in cache.iterdir()] == [cache_path(cache, "mnist", few.training, few.training_labels).name]
     np.testing.assert_array_equal(classify(first, TEST[0]).features, classify(second, TEST[0]).features)
 
 

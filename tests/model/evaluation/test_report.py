@@ -134,14 +134,12 @@ def test_completions_keep_the_upper_half_and_are_those_of_their_original(found: 
 def test_the_sheets_show_the_images_that_their_names_say(found: Comparison) -> None:
     pixels = {name: np.asarray(picture) for name, picture in sheets(found, CONFIG).items()}
     first = found.painted.images[0].reshape(6, 5)
-    unchosen = pixels["unchosen"]
-    assert unchosen.shape == (10 * 8, 7 + GAP + NEIGHBOURS * 7, 4)
-    np.testing.assert_array_equal(unchosen[1:7, 1:6, 0], first)
-    np.testing.assert_array_equal(
-        unchosen[1:7, 14:19, 1], TRAINING[found.sample_neighbours.indices[0, 0]].reshape(6, 5)
-    )
-    assert (unchosen[1:7, 1:6, 3] == 255).all()
-    assert (unchosen[0, :, 3] == 0).all()
+    sheet = pixels["unchosen"]
+    assert sheet.shape == (10 * 8, 7 + GAP + NEIGHBOURS * 7, 4)
+    np.testing.assert_array_equal(sheet[1:7, 1:6, 0], first)
+    np.testing.assert_array_equal(sheet[1:7, 14:19, 1], TRAINING[found.sample_neighbours.indices[0, 0]].reshape(6, 5))
+    assert (sheet[1:7, 1:6, 3] == 255).all()
+    assert (sheet[0, :, 3] == 0).all()
     shown = {
         "samples": first,
         "tests": TEST[found.chosen[0]],

@@ -68,7 +68,7 @@ PARTICLES = 5
 CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 MASKS = {
     "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
-    "every third": lambda n: np.arange(n) % 3 == 1,
+    "thirds": lambda n: np.arange(n) % 3 == 1,
 }
 
 
@@ -100,14 +100,14 @@ class Case:
 
 @pytest.fixture(scope="module")
 def plain() -> Case:
-    return Case("plain", "every third", "cpu" if cpu_kernels.available() else "eager")
+    return Case("plain", "thirds", "cpu" if cpu_kernels.available() else "eager")
 
 
 CASES = [
-    pytest.param(variant, "every third", "cpu", marks=CPU)
+    pytest.param(variant, "thirds", "cpu", marks=CPU)
     for variant in ("plain", "histogram", "colour", "strokes", "pixels")
 ]
-CASES += and_slow([("plain", "hole", "eager")], ("pixels", "every third", "eager"))
+CASES += and_slow([("plain", "hole", "eager")], ("pixels", "thirds", "eager"))
 
 
 @pytest.mark.parametrize(("variant", "mask", "backend"), CASES)

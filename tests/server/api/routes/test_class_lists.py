@@ -59,11 +59,7 @@ def test_all_faces_paint_the_same_row(client: httpx.Client, digits_directory: Pa
         ({"class": ["2"] * 1025}, "class", NAMES),
         ({"class": ["2", "0"], "n": 3}, "n", "n must be 2, the number of classes that are listed, or be left out."),
         ({"class": ["2"] * 9}, "class", "class: 9 images exceed the limit of 8 per request."),
-        (
-            {"prompt": "20", "class": "2"},
-            "class",
-            "class and prompt exclude each other where one is a list; send one.",
-        ),
+        ({"prompt": "20", "class": "2"}, "class", "class and prompt exclude each other where one is a list; send one."),
         ({"class": ["2", "none"], "guidance": 2}, "guidance", "guidance needs a class, or a prompt that names one."),
     ],
 )
