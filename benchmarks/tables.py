@@ -130,16 +130,9 @@ def models() -> str:
     """Return README's table of the shipped models."""
     rows = []
     for name in zoo.names():
-        evaluation = _evaluation(name)
-        size = (zoo.find(name) / "model.safetensors").stat().st_size / 1e6
-        rows.append(
-            (
-                f"[{name}](model/zoo/{name}/README.md)",
-                f"{size:.1f} MB",
-                _bits(evaluation),
-                f"{PAPER_BITS[name]:.3f}",
-            )
-        )
+        card, weights = f"[{name}](model/zoo/{name}/README.md)", zoo.find(name) / "model.safetensors"
+        size = f"{weights.stat().st_size / 1e6:.1f} MB"
+        rows.append((card, size, _bits(_evaluation(name)), f"{PAPER_BITS[name]:.3f}"))
     return _table(("model", "weights", "test bits/dim", "the paper's"), rows)
 
 

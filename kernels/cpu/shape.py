@@ -124,13 +124,11 @@ class Shape(ctypes.Structure):
         if intervals is not None:
             _check_tensor("intervals", intervals, torch.int32, (count, n, 2))
 
-    def check_following(
-        self, parameters: torch.Tensor, without: torch.Tensor | None, position: int, length: int
-    ) -> None:
-        """Raise ValueError where `follow` cannot draw `length` bytes from `position` on."""
-        stop, size = position + length, self.step_bytes
-        if not self.first <= position <= stop <= self.bytes or (position - self.first) % size or length % size:
-            raise ValueError(f"cannot draw bytes {position} to {stop} of images of {self.bytes} bytes")
+    def check_following(self, parameters: torch.Tensor, without: torch.Tensor | None, at: int, length: int) -> None:
+        """Raise ValueError where `follow` cannot draw `length` bytes from `at` on."""
+        stop, size = at + length, self.step_bytes
+        if not self.first <= at <= stop <= self.bytes or (at - self.first) % size or length % size:
+            raise ValueError(f"cannot draw bytes {at} to {stop} of images of {self.bytes} bytes")
         expected = torch.float32, (length // size, self.parameters)
         _check_tensor("parameters", parameters, *expected)
         if without is not None:

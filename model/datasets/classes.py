@@ -114,9 +114,7 @@ def _words(subfolders: Sequence[str], folder: Path) -> Words:
         name = plain(printable(Path(subfolder)))
         if name in names or not name:
             shown = " and ".join(filter(None, (names.get(name, ""), subfolder)))
-            raise DataError(
-                f"the subfolders {shown} of {folder} do not name two classes: names are in lower case and NFC"
-            )
+            raise DataError(f"the subfolders {shown} of {folder} do not name two classes: names are lower case and NFC")
         names[name] = subfolder
     spaced = {name: " ".join(name.replace("_", " ").replace("-", " ").split()) for name in names}
     taken = {*names}

@@ -168,9 +168,7 @@ def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
     def is_new(path: Path) -> bool:
         identity = _identity(path)
         if identity in read:
-            refused.append(
-                Refused(printable(path.relative_to(folder)), "it is a link to a folder that is read already")
-            )
+            refused.append(Refused(printable(path.relative_to(folder)), "it links to a folder that is read already"))
             return False
         read.add(identity)
         return True

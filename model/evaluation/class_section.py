@@ -45,9 +45,7 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassM
     # How well the model tells classes apart: by its own likelihoods.
     if found.by_bits is not None:
         right = numbers["classification"]
-        plot = confusion_plot(
-            found.by_bits.confusion, found.names, "class of the test image", "the model's class", TESTS
-        )
+        plot = confusion_plot(found.by_bits.confusion, found.names, "the image's class", "the model's class", TESTS)
         parts += [
             "<p>The model itself is a classifier: a test image has the class with which it"
             f"{' and its mirror image' if config.mirrored else ''} costs the fewest bits. That"

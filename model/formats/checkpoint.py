@@ -155,9 +155,7 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[s
                     shapes = f"{list(tensor.shape)}, not {list(expected[name].shape)}"
                     raise ModelDirectoryError(f"{path}: tensor {name!r} has shape {shapes} as config.json says")
                 if tensor.dtype not in DTYPES:
-                    raise ModelDirectoryError(
-                        f"{path}: tensor {name!r} is {tensor.dtype}, not a float of 16 or 32 bits"
-                    )
+                    raise ModelDirectoryError(f"{path}: tensor {name!r} is {tensor.dtype}, no float of 16 or 32 bits")
                 if not torch.isfinite(tensor).all():
                     raise ModelDirectoryError(f"{path}: tensor {name!r} holds NaN or infinite values")
                 tensors[name] = tensor.float()

@@ -109,7 +109,7 @@ def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.Mon
     other = small_models.model(model.config, seed=1)
     bits = correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
-    with pytest.raises(WrongResultError, match=r"recurrent steps and the parallel view differ by .* bits/dim"):
+    with pytest.raises(WrongResultError, match=r"recurrent and parallel views differ by .* bits/dim"):
         make_reference(model, (1,))
 
 

@@ -192,9 +192,7 @@ def _of_models(registry: ModelRegistry) -> Iterator[Metric]:
 def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     """Yield the server's build, its HTTP responses and its websockets."""
     build = _build()
-    info = GaugeMetricFamily(
-        PREFIX + "build_info", "Versions of this server; the value is always 1.", labels=list(build)
-    )
+    info = GaugeMetricFamily(PREFIX + "build_info", "Versions of this server; the value is 1.", labels=list(build))
     info.add_metric(list(build.values()), 1)
     yield info
     labels = ["method", "path", "status"]
@@ -229,10 +227,7 @@ def _of_budgets(budgets: Budgets) -> Iterator[Metric]:
     limits = {
         "connections": ("Open connections, websockets included.", budgets.connections),
         "connection_arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
-        "connection_unread_bytes": (
-            "Bytes of answers written to connections that clients have not read.",
-            budgets.unread,
-        ),
+        "connection_unread_bytes": ("Bytes of answers written to connections and not read by clients.", budgets.unread),
     }
     for name, (about, budget) in limits.items():
         yield GaugeMetricFamily(PREFIX + name, about, value=budget.used)

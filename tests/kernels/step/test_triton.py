@@ -26,9 +26,7 @@ def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, 
     return there(projected, s, z, deferred, torch.arange(POOL), slots)
 
 
-def expected_of(
-    projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, slots: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def law_of(projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, slots: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """y, s and z of the chosen slots by the reference, in float64."""
     _, heads, key_width, value_width = s.shape
     live = slots >= 0
@@ -43,7 +41,7 @@ def expected_of(
 @pytest.mark.parametrize("batch", [1, 5])
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     projected, s, z, *rest, slots = inputs(batch, *widths)
-    expected, live = expected_of(projected, s, z, slots), slots >= 0
+    expected, live = law_of(projected, s, z, slots), slots >= 0
     y = fused_recurrent_step(projected, s, z, *rest, slots)
     results = (y[live], s[slots[live]], z[slots[live]])
     for name, reference_, result in zip(("y", "s", "z"), expected, results, strict=True):
@@ -73,7 +71,7 @@ def test_a_step_does_not_depend_on_the_batch() -> None:
 def test_a_state_stored_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dtype) -> None:
     projected, s, z, *rest, slots = inputs(5, 8, 5)
     s = s.to(state_dtype)
-    expected_y, expected_s, _ = expected_of(projected, s, z, slots)
+    expected_y, expected_s, _ = law_of(projected, s, z, slots)
     y = fused_recurrent_step(projected, s, z, *rest, slots)
     live = slots >= 0
     assert_close("y, from sums that are not rounded yet", expected_y, y[live])

@@ -160,7 +160,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "integers": (
         weights(lambda w: w.update({"head.bias": torch.ones(9, dtype=torch.int32)})),
-        "tensor 'head.bias' is torch.int32, not a float of 16 or 32 bits",
+        "tensor 'head.bias' is torch.int32, no float of 16 or 32 bits",
     ),
     "NaN": (weights(lambda w: w["norm.weight"].fill_(float("nan"))), "tensor 'norm.weight' holds NaN or infinite"),
     "infinite": (weights(lambda w: w["norm.weight"][3:4].fill_(float("inf"))), "tensor 'norm.weight' holds NaN"),

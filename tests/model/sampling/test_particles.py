@@ -103,10 +103,7 @@ def plain() -> Case:
     return Case("plain", "thirds", "cpu" if cpu_kernels.available() else "eager")
 
 
-CASES = [
-    pytest.param(variant, "thirds", "cpu", marks=CPU)
-    for variant in ("plain", "histogram", "colour", "strokes", "pixels")
-]
+CASES = [pytest.param(one, "thirds", "cpu", marks=CPU) for one in ("plain", "histogram", "colour", "strokes", "pixels")]
 CASES += and_slow([("plain", "hole", "eager")], ("pixels", "thirds", "eager"))
 
 

@@ -92,7 +92,7 @@ def test_parts_can_be_skipped_and_a_missing_baseline_has_a_reason(monkeypatch: p
 
 def test_nothing_is_measured_after_a_failed_check(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(correctness, "views_differ", lambda *_: 0.5)
-    sentence = "recurrent steps and the parallel view differ by 0.5 bits/dim, more than 0.001"
+    sentence = "recurrent and parallel views differ by 0.5 bits/dim, more than 0.001"
     assert refused(*SHORT, "--model", grey_directory, "--batches", 1) == sentence
 
 

@@ -236,7 +236,7 @@ def test_the_limit_is_raised_to_what_the_system_allows_and_fewer_connections_are
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 1000
     ran = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert ran.stdout == "1000 100 100\n1000 744 100\n"
-    assert ran.stderr == "the limit of 1000 open files has room for 744 connections, not 2000: raise ulimit -n\n"
+    assert ran.stderr == "a limit of 1000 files has room for 744 connections, not 2000: raise ulimit -n\n"
 
 
 def test_a_server_without_descriptors_logs_that_once_and_goes_on(grey_directory: Path) -> None:

@@ -215,7 +215,8 @@ class Mix:
             return
         for index, answer in expected.items():
             found = answers.images[index]
-            wrong = [place for place, (a, b) in enumerate(zip(answer, found, strict=True)) if not _equal(a, b)]
+            pairs = enumerate(zip(answer, found, strict=True))
+            wrong = [place for place, (a, b) in pairs if a != b and (a == a or b == b)]  # NaN is NaN
             if wrong:
                 yield f"image {index} differs in {wrong}"
             if request.id in self.decoded and (found[0], found[-1]) != self.decoded[request.id][index]:
@@ -345,10 +346,6 @@ def _left_over(engine: Engine) -> list[str]:
 def _bits(intervals: bytes) -> float:
     """Return the bits of an image's intervals, less those of as many whole ones."""
     return float(-np.log2(np.frombuffer(intervals, np.uint32)[1::2]).sum())
-
-
-def _equal(a: object, b: object) -> bool:
-    return a == b or (a != a and b != b)  # NaN is NaN
 
 
 def main() -> None:

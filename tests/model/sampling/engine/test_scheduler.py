@@ -314,9 +314,7 @@ def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_s
 @given(
     slots=st.integers(4, 9),
     spare=st.integers(0, 2),
-    requests=st.lists(
-        st.tuples(st.sampled_from("abcd"), st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=10
-    ),
+    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=9),
     data=st.data(),
 )
 def test_whatever_the_sizes_every_image_is_complete_in_the_end(

@@ -33,10 +33,7 @@ from tests.support.waiting import PATIENCE, wait_for
 
 def test_a_request_that_crashes_the_engine_must_not_be_retried(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),), slots=4, threads=1)
-    with (
-        serve_in_process(settings, FaultyOptions) as (url, _),
-        httpx.Client(base_url=url, timeout=PATIENCE) as client,
-    ):
+    with serve_in_process(settings, FaultyOptions) as (at, _), httpx.Client(base_url=at, timeout=PATIENCE) as client:
         crashing = client.post(GENERATIONS, json={"seed": engines.CRASHING_SEED})
         error = crashing.json()["error"]
         assert (crashing.status_code, error["type"], error["code"]) == (500, "server_error", "engine_failed")
