@@ -97,7 +97,7 @@ FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "categorical": ({**PIXELS, "predicts": "categorical"}, "a step of 3 bytes predicts pixel_logistics, not cat"),
     "blocks of bytes": ({"blocks": 1}, "blocks needs a model that reads a window"),
     "outside of bytes": ({"outside": 1}, "outside needs a model that reads a window"),
-    "window beside": ({**PIXELS, "embedding_join": "concat"}, "a model that reads a window has axial positions, added"),
+    "window beside": ({**PIXELS, "embedding_join": "concat"}, "a model that reads a window has axial positions added"),
     "no window rows": ({**PIXELS, "window_rows": 0}, "window_rows must be from 1 to 4, not 0"),
     "high window": ({**PIXELS, "window_rows": 5}, "window_rows must be from 1 to 4, not 5"),
     "wide window": ({**PIXELS, "window_columns": 6}, "window_columns must be from 1 to 5, not 6"),

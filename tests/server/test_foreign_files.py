@@ -24,7 +24,7 @@ from scanline.server.engine.local.model_copy import ModelCopy, copy_weights
 from scanline.server.process.tls import TlsCertificate
 from tests.model.datasets.test_source import write_parquet
 from tests.support.server.infrastructure.certificates import write_certificate
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 from tests.support.waiting import PATIENCE
 
 MEMORY = 1 << 29  # bytes that a reader, and what it imports, may take

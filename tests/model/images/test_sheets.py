@@ -14,7 +14,7 @@ from scanline.model.images.film_files import encode
 from scanline.model.images.saving import check_sheet
 from tests.support.pictures import film_frames
 from tests.support.sentences import assert_says
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 
 
 @pytest.mark.parametrize(("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3)])

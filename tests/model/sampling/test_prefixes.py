@@ -19,9 +19,8 @@ from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
-from tests.support.tiny import GREY
 
-IMAGES = small_models.images(GREY, 150)
+IMAGES = small_models.images(small_models.GREY, 150)
 TOP = np.arange(35) < 15
 
 
