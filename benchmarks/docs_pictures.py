@@ -10,6 +10,7 @@ completed the second digit of its gallery.
 """
 
 import argparse
+import os
 import shutil
 from collections.abc import Sequence
 from io import BytesIO
@@ -21,7 +22,6 @@ from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
 from benchmarks.card_pictures import GUIDANCE, SAMPLES, SEED
-from benchmarks.serving.server import ROOT, serve
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.images import contact_sheet
@@ -30,7 +30,9 @@ from scanline.model.images.saving import save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
+from tests.support.server.running_server import serve
 
+ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # as root in a container there is no sandbox, and shared memory may be too small
 BROWSER_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
@@ -121,7 +123,10 @@ def main() -> None:
     model = load_model(zoo.find(zoo.DEFAULT))
     paint_film(model, options.into)
     paint_particles(model, options.into)
-    with serve(zoo.DEFAULT) as server, sync_playwright() as playwright:
+    with (
+        serve(zoo.find(zoo.DEFAULT), "--threads", str(os.cpu_count()), forked=False) as server,
+        sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(executable_path=options.chromium, args=BROWSER_OPTIONS)
         page = browser.new_page(viewport=WINDOW)
         page.set_default_timeout(1000 * TIMEOUT)

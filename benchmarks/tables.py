@@ -47,12 +47,10 @@ def cpu() -> str:
     data, rows = _figures("cpu"), []
     for name, measured in data["models"].items():
         exact, int8, authors = measured["exact"], measured["int8"], measured["authors"]
-        ratio = authors["one"] / exact["one"], exact["of_64"] / authors["of_64"]
+        gain = authors["one"] / exact["one"], exact["of_64"] / authors["of_64"]
         ways = (exact, int8, authors)
-        rows.append(
-            (f"{MODELS[name][0]}, one image", *(f"{_number(way['one'])} s" for way in ways), f"{ratio[0]:.0f}x")
-        )
-        rows.append(("images/s, 64 in flight", *(_number(way["of_64"]) for way in ways), f"{ratio[1]:.1f}x"))
+        rows.append((f"{MODELS[name][0]}, one image", *(f"{_number(way['one'])} s" for way in ways), f"{gain[0]:.0f}x"))
+        rows.append(("images/s, 64 in flight", *(_number(way["of_64"]) for way in ways), f"{gain[1]:.1f}x"))
     return _table(("", "ours", "ours, int8", "authors", "ours / authors"), rows, _where(data))
 
 
@@ -132,16 +130,9 @@ def models() -> str:
     """Return README's table of the shipped models."""
     rows = []
     for name in zoo.names():
-        evaluation = _evaluation(name)
-        megabytes = (zoo.find(name) / "model.safetensors").stat().st_size / 1e6
-        rows.append(
-            (
-                f"[{name}](model/zoo/{name}/README.md)",
-                f"{megabytes:.1f} MB",
-                _bits(evaluation),
-                f"{PAPER_BITS[name]:.3f}",
-            )
-        )
+        card, weights = f"[{name}](model/zoo/{name}/README.md)", zoo.find(name) / "model.safetensors"
+        size = f"{weights.stat().st_size / 1e6:.1f} MB"
+        rows.append((card, size, _bits(_evaluation(name)), f"{PAPER_BITS[name]:.3f}"))
     return _table(("model", "weights", "test bits/dim", "the paper's"), rows)
 
 

@@ -52,8 +52,7 @@ def summary(error: BaseException) -> str:
 
 
 def _missing_package(error: BaseException) -> str | None:
-    """Return what to install where Triton cannot compile the C modules by which it launches kernels; None for any other
-    error."""
+    """Return what to install where Triton cannot compile the C modules that launch kernels; None for other errors."""
     if isinstance(error, RuntimeError) and "Failed to find C compiler" in str(error):
         return "Triton compiles a C module before its first launch and finds no C compiler: install the package gcc"
     if not isinstance(error, CalledProcessError) or not any(str(part).endswith(".c") for part in error.cmd):

@@ -19,8 +19,7 @@ DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an i
 
 
 def label_of_class(config: ModelConfig, text: str | None) -> int:
-    """Return the label of the class that has this name, or of which it is a word, 0 for None and "none"; InvalidInput
-    where there is none."""
+    """Return the label of the class of this name or word, 0 for None and "none"; InvalidInput where there is none."""
     if text is None:
         return 0
     text = str(text)  # Python's users may give 7
@@ -57,8 +56,7 @@ def labels_of_list(config: ModelConfig, names: Sequence[str]) -> tuple[int, ...]
 
 
 def listed_in(config: ModelConfig, text: str) -> list[str]:
-    """Return the characters of a text, such as 2026, where each of them is a class by itself and the text is none; else
-    no character."""
+    """Return the characters of a text, such as 2026, if each is a class by itself and the text is none; else none."""
     found = [*plain(text)]
     is_list = (
         1 < len(found) <= MAX_LISTED
@@ -69,8 +67,7 @@ def listed_in(config: ModelConfig, text: str) -> list[str]:
 
 
 def drawn_label(classes: int, seed: int, index: int) -> int:
-    """Return the label of one image of which the class is drawn: a function of seed and index alone; every class is
-    equally likely."""
+    """Return the label of an image whose class is drawn: of seed and index alone, every class equally likely."""
     return 1 + int(classes * uniform_pair(seed, index, DRAW)[0])
 
 

@@ -38,9 +38,7 @@ SLOTS = 16  # no launch is made, so none of them is beyond the end; what counts 
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit status: 0 where everything was compiled, else 1."""
-    parser = argparse.ArgumentParser(
-        prog="python -m scanline.model.compile_kernels", description=__doc__.split("\n\n")[0]
-    )
+    parser = argparse.ArgumentParser("python -m scanline.model.compile_kernels", description=__doc__.split("\n\n")[0])
     parser.add_argument("--capability", type=int, default=90, help="of the GPU: 90 for H100 and H200")
     parser.add_argument("--models", nargs="*", default=list(zoo.names()), help="names or directories; all shipped ones")
     parser.add_argument("--random", nargs="*", default=[], choices=list(PRESETS), help="presets, with random weights")

@@ -113,9 +113,7 @@ class ModelConfig:
                 raise ValueError(f"{stored_name(wrong[0])} needs a model that reads a window")
             return
         if self.position != "axial" or self.embedding_join != "sum" or not self.start_token:
-            raise ValueError(
-                "a model that reads a window has axial positions, added to it, and predicts the first byte"
-            )
+            raise ValueError("a model that reads a window has axial positions added to it, and predicts the first byte")
         most = {"blocks": MAX_DEPTH, "block_width": MAX_WIDTH, "waves": MAX_WAVES}
         most |= {"window_rows": self.height, "window_columns": self.width}
         most |= {"wave_rows": self.window_rows, "wave_columns": self.window_columns}

@@ -11,13 +11,7 @@ from typing import Any
 
 from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint, labels_of_list, listed_in
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import (
-    DEFAULT_PARTICLES,
-    InvalidInput,
-    check_guidance,
-    check_temperature,
-    checked_particles,
-)
+from scanline.model.inputs import DEFAULT_PARTICLES, InvalidInput, check_guidance, check_temperature, checked_particles
 
 FIELDS = {"class": "class_name", "guidance": "guidance", "temperature": "temperature", "particles": "particles"}
 

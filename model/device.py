@@ -19,8 +19,7 @@ BACKEND_HELP = (
 
 
 def resolve_device(name: str) -> str:
-    """Return "cpu" or "cuda"; auto is cuda where there is a device. ValueError for any other name, and for cuda
-    without a device."""
+    """Return "cpu" or "cuda"; auto is cuda where there is a device. ValueError for other names and a missing device."""
     import torch
 
     if name == "auto":
@@ -62,8 +61,7 @@ def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
 
 
 def _unusable_gpu() -> str | None:
-    """Return why not even torch computes on the GPU, as with a torch that was built without this architecture; else
-    None."""
+    """Return why not even torch computes on the GPU, as where it was built without this architecture; else None."""
     import torch
 
     from scanline.kernels.gpu import summary

@@ -14,22 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scanline.model import extras
+from scanline.model.formats import model_dir
 from scanline.model.formats.model_card import CARD, with_metadata
-from scanline.model.formats.model_dir import (
-    CLASS_HEAD,
-    CONFIG,
-    EVALUATION,
-    GENERATION,
-    INDEX,
-    MAX_SMALL_BYTES,
-    WEIGHTS,
-    ModelDirectoryError,
-    load_config,
-    model_name,
-    read_evaluation,
-    reading,
-    weight_files,
-)
+from scanline.model.formats.model_dir import CLASS_HEAD, CONFIG, EVALUATION, GENERATION, INDEX, weight_files
 from scanline.model.named_files import read_file
 
 NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\S+))?", re.ASCII)
@@ -58,11 +45,13 @@ def fetch(name: str) -> Path:
     download = partial(snapshot_download, repository, max_workers=1, **_library())
     with _one_sentence(api, name, f"{name} is neither a directory nor complete in Hugging Face's cache, and"):
         # The small files first: they say whether this is a model of ours, and in which files its weights are.
-        directory = _checked(name, partial(download, allow_patterns=list(SMALL)), revision, [CONFIG], MAX_SMALL_BYTES)
+        directory = _checked(
+            name, partial(download, allow_patterns=list(SMALL)), revision, [CONFIG], model_dir.MAX_SMALL_BYTES
+        )
         try:
-            load_config(directory)
+            model_dir.load_config(directory)
             weights = weight_files(directory)
-        except ModelDirectoryError as error:
+        except model_dir.ModelDirectoryError as error:
             raise ValueError(f"{name} is not a model of Scanline: {str(error).replace(f'{directory}/', '')}") from None
         if wrong := [file for file in weights if not SAFETENSORS.fullmatch(file)]:
             raise ValueError(f"{name} is not a model of Scanline: {wrong[0]!r} is not a safetensors file")
@@ -115,7 +104,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
     if not sys.stderr.isatty():
         disable_progress_bars()
 
-    own, directory = model_name(directory.resolve()), directory.resolve()
+    own, directory = model_dir.model_name(directory.resolve()), directory.resolve()
     card = _card(directory / CARD, f"# {own}\n\nA linear transformer that paints images.\n")
     optional = [CLASS_HEAD, EVALUATION, GENERATION, INDEX, *dict.fromkeys(PICTURE.findall(card))]
     files = [CONFIG, *weight_files(directory), *(file for file in optional if (directory / file).is_file())]
@@ -123,7 +112,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
         # The files of the model, and the card, with metadata at its head.
         for file in files:
             Path(folder, file).symlink_to(directory / file)
-        Path(folder, CARD).write_text(with_metadata(card, own, read_evaluation(directory)))
+        Path(folder, CARD).write_text(with_metadata(card, own, model_dir.read_evaluation(directory)))
         api.create_repo(repository, private=private or None, exist_ok=True)  # None: as the organisation has it
         if branch:
             api.create_branch(repository, branch=branch, exist_ok=True)
@@ -133,15 +122,15 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
             revision=branch,
             commit_message=message or f"Push {own}",
             # else an earlier model's would be read
-            delete_patterns=[WEIGHTS, CLASS_HEAD, INDEX, EVALUATION, GENERATION, SHARDS],
+            delete_patterns=[model_dir.WEIGHTS, CLASS_HEAD, INDEX, EVALUATION, GENERATION, SHARDS],
         )
     return str(commit.commit_url)
 
 
 def _card(path: Path, missing: str) -> str:
     """Return the card of a model, `missing` where there is none; ModelDirectoryError where it is no text."""
-    with reading(path):
-        return read_file(path, MAX_SMALL_BYTES).decode() if path.exists() else missing
+    with model_dir.reading(path):
+        return read_file(path, model_dir.MAX_SMALL_BYTES).decode() if path.exists() else missing
 
 
 def _open(name: str) -> tuple[Any, str, str | None]:

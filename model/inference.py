@@ -158,10 +158,8 @@ class Model:
     def __repr__(self) -> str:
         config, classes = self.config, f", {len(self.class_names)} classes" if self.class_names else ""
         kind = "grey" if config.channels == 1 else "colour"
-        runs = f"{self.backend} ({self.precision})"
-        return (
-            f"<Model {self.name}: {config.size} {kind}{classes}, {self.network.parameter_count:,} parameters, {runs}>"
-        )
+        how = f"{self.backend} ({self.precision})"
+        return f"<Model {self.name}: {config.size} {kind}{classes}, {self.network.parameter_count:,} parameters, {how}>"
 
     @property
     def config(self) -> ModelConfig:

@@ -53,8 +53,7 @@ def check_temperature(temperature: float) -> None:
 
 
 def check_guidance(guidance: float, has_class: bool, config: "ModelConfig") -> None:
-    """Raise InvalidInput unless guidance is 1, or above it with a class and at most MAX_GUIDANCE, of a model with
-    classes."""
+    """Raise InvalidInput unless guidance is 1, or with a class above it to MAX_GUIDANCE, of a model with classes."""
     if not 1 <= guidance <= MAX_GUIDANCE:
         reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance}."
         raise InvalidInput(reason, "guidance")

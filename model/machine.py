@@ -54,12 +54,8 @@ def _machine() -> dict[str, Any]:
     if cpuinfo.exists():
         names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
         cpu = names[0].split(":")[1].strip() if names else cpu
-    machine = {
-        "cpu": cpu,
-        "cores": cores(),
-        "threads": torch.get_num_threads(),
-        "isa": torch.backends.cpu.get_cpu_capability(),
-    }
+    isa = torch.backends.cpu.get_cpu_capability()
+    machine = {"cpu": cpu, "cores": cores(), "threads": torch.get_num_threads(), "isa": isa}
     if torch.cuda.is_available():
         machine["gpu"] = torch.cuda.get_device_name()
     return machine

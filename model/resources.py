@@ -35,8 +35,7 @@ def free_memory(root: Path = ROOT) -> int:
 
 
 def threads() -> int:
-    """Return the threads to compute with: torch's setting, which by itself counts the machine's cores, or cores() if
-    fewer."""
+    """Return the threads to compute with: torch's setting, by itself the machine's cores, or cores() if fewer."""
     import torch
 
     return min(torch.get_num_threads(), cores())

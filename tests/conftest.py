@@ -23,7 +23,6 @@ import pytest
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from scanline.model.config import ModelConfig
     from scanline.model.network.transformer import Transformer
     from scanline.model.sampling.engine import Engine
 
@@ -126,26 +125,23 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
-def saved(config: ModelConfig, directory: Path) -> Path:
+def saved(name: str, folders: pytest.TempPathFactory) -> Path:
     from scanline.model.formats.checkpoint import save_model
     from tests.support import small_models
 
-    save_model(small_models.model(config), directory)
+    directory = folders.mktemp("models") / name.lower()
+    save_model(small_models.model(getattr(small_models, name)), directory)
     return directory
 
 
 @pytest.fixture(scope="session")
 def grey_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.support.tiny import GREY
-
-    return saved(GREY, tmp_path_factory.mktemp("models") / "grey")
+    return saved("GREY", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def colour_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.support.tiny import COLOUR
-
-    return saved(COLOUR, tmp_path_factory.mktemp("models") / "colour")
+    return saved("COLOUR", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -93,8 +93,7 @@ def test_sentences_of_a_page_are_short(page: Path) -> None:
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """The words of each sentence of a page, and the sentence, without code blocks, headings and tables. A span of code
-    is one word, x."""
+    """The words of each sentence of a page, and the sentence, without code blocks, headings and tables; code is x."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"!\[[^\]]*\]\([^)]*\)", "", FENCE.sub("\n\n", text)))
     text = re.sub(r"^(\||#|    ).*", "", re.sub(r"`[^`]*`", "x", text), flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n|^ *(?:[-*]|\d+\.) ", text, flags=re.MULTILINE):

@@ -1,5 +1,4 @@
-"""The layers server -> model -> kernels: no import goes upward or in a circle, and nothing below the server imports a
-web package."""
+"""The layers server -> model -> kernels: no import goes upward or in a circle, and only the server imports the web."""
 
 import ast
 import re

@@ -113,9 +113,7 @@ def cells(model: str, n: int) -> Iterator[tuple[list[dict[str, Any]], str, objec
 
 
 def test_every_cell_of_the_notebook_runs_and_it_has_no_errors(tmp_path: Path) -> None:
-    config = small_models.config(
-        height=28, width=28, layers=1, predicts="categorical", classes=small_models.CLASSES["classes"]
-    )
+    config = small_models.config(height=28, width=28, layers=1, predicts="categorical", **small_models.CLASSES)
     save_model(small_models.model(config), tmp_path / "model")
     shown = [outputs for outputs, _, _ in cells(str(tmp_path / "model"), 2)]
     assert sum("image/png" in output.get("data", ()) for outputs in shown for output in outputs) == 6

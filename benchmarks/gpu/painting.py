@@ -6,17 +6,7 @@ from functools import partial
 import torch
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.setup import (
-    PAPER,
-    SHIPPED,
-    STATES,
-    Sizes,
-    attempt,
-    bits_of,
-    model,
-    started,
-    step_seconds,
-)
+from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, attempt, bits_of, model, started, step_seconds
 from scanline.model.bench.baselines import missing_library
 from scanline.model.bench.measure import Rate, copy_rate
 from scanline.model.bench.run import BenchOptions

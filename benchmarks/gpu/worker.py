@@ -21,6 +21,7 @@ from scanline.kernels.gpu import summary
 
 SLACK = 3.0  # times its expected seconds that a part may take
 MIN_PART = 60.0  # seconds that any part may take: an unforeseen kernel is compiled
+ENDING = 10.0  # seconds that a process without a part may take to end
 STARTING = 300.0  # seconds that a process may take to import everything
 METHOD = "spawn"  # a forked process cannot use CUDA
 MIN_DRY = 600.0  # in a dry run, which is for tests on machines of any speed
@@ -101,7 +102,7 @@ class Worker:
         """End the process, whatever it does."""
         self.connection.close()
         if self.idle:
-            self.process.join(10)
+            self.process.join(ENDING)
         if self.process.is_alive():
             self.process.kill()
         self.process.join()

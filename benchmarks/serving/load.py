@@ -1,62 +1,51 @@
 """Load on a server: latencies, rate relative to the offline generator's, costs, and whether every byte is right.
 
-    python -m benchmarks.serving.load [standard | one-image | flood | websockets] [--model MODEL] [--rounds ROUNDS]
+    python -m benchmarks.serving.load [standard | one-image] [--model MODEL] [--rounds ROUNDS]
 
 Every answer is compared with the offline generator's bytes of its seed. In every round each case runs between two runs
 of the offline generator while the server idles; `served/offline` is the median of their ratios over the rounds, so that
 whatever else the machine does affects both. Latencies of Poisson arrivals count from when a request was due, not from
-when it was sent. "queue" and "first pixel" of POSTs come from the server's own histograms; websockets and events time
-their first pixel themselves. "API ms" and "engine ms" are the processor time of these processes for an image.
+when it was sent. "queue" and "first pixel" of POSTs come from the server's own histograms; websockets time their
+first pixel themselves. "API ms" and "engine ms" are the processor time of these processes for an image.
 
 standard    many images in one request, many clients, many websockets, Poisson arrivals
 one-image   one image on a kept connection beside one image offline, in turns
-flood       one image on a kept connection alone and beside each of three floods of tests/support/server/floods.py
-websockets  --clients websockets at once; a tenth are slow readers: they ask for 16 images, have a small socket buffer,
-            and read nothing (nor answer pings) for --pause seconds after their job has started
+
+Images beside floods of another client: tests/server/api/test_floods.py, which prints them.
 """
 
 import argparse
 import asyncio
 import os
-import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import torch
 from rich.console import Console
 from websockets.asyncio.client import ClientConnection
 
-from benchmarks.serving.client import (
-    GENERATIONS,
-    LOST,
-    Answer,
-    Expected,
-    HttpClient,
-    open_websocket,
-    over_websocket,
-    post_json,
-    post_npy,
-)
+from benchmarks.serving import client
+from benchmarks.serving.client import GENERATIONS, LOST, Answer, Expected, HttpClient, open_websocket, over_websocket
 from benchmarks.serving.outcome import Outcome, summary, table
-from benchmarks.serving.server import Server, raise_descriptor_limit, serve
 from scanline.model import zoo
 from scanline.model.machine import print_json
 from scanline.model.precision import DEFAULT, PRECISIONS
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import loaded_engine, run
+from tests.support.server.metrics_reader import Metrics
+from tests.support.server.running_server import Server, serve
+from tests.support.server.shared_servers import arguments
 
 SEEDS = 8
-SLOW_IMAGES = 16  # of a slow reader's job
-HANDSHAKES = 64  # at once
-SAMPLE_SECONDS = 0.5  # between two samples of the server's size
-POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {"json": post_json, "npy": post_npy}
+POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {"json": client.post_json, "npy": client.post_npy}
 MIXED = ("json", "npy", "websocket")
 OfflineRates = Callable[[], tuple[float, float]]  # images a second, processor seconds of an image
 
@@ -72,9 +61,6 @@ class Case:
     requests: int = 1  # of each client
     share: float = 0.0  # Poisson arrivals: of the offline rate, for so many seconds
     seconds: float = 0.0
-    slow: float = 0.0  # share of the clients that are slow readers
-    pause: float = 0.0  # seconds that they do not read
-    flood: str = ""  # beside which it runs
 
 
 @dataclass(frozen=True)
@@ -82,9 +68,9 @@ class Suite:
     """Cases that are measured together."""
 
     cases: tuple[Case, ...]
-    rounds: int = 1
+    rounds: int
+    offline: int  # images that the offline generator paints between two cases
     slots: int | None = None  # of the server; as it chooses by default
-    offline: int = 0  # images that the offline generator paints between two cases
 
 
 SUITES = {
@@ -100,30 +86,7 @@ SUITES = {
         offline=512,  # two waves on two cores
     ),
     "one-image": Suite((Case("one image", n=1, kind="json", clients=1),), rounds=40, offline=1),
-    "flood": Suite(
-        tuple(
-            Case(f"beside {flood}" if flood else "alone", n=1, kind="json", clients=1, requests=150, flood=flood)
-            for flood in ("", "prompts", "scans", "webp_sheets")
-        ),
-        rounds=3,
-    ),
-    "websockets": Suite((Case("websockets", n=1, kind="websocket", clients=2000, slow=0.1, pause=60),), slots=1024),
 }
-
-
-@asynccontextmanager
-async def flooded(url: str, name: str) -> AsyncIterator[None]:
-    """Run a flood of another client beside what is in the context; none where `name` is empty."""
-    command = [sys.executable, "-m", "tests.support.server.floods", name, str(urlsplit(url).port)]
-    process = await asyncio.create_subprocess_exec(*(command if name else ["true"]), stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
-    await process.stdout.readline()
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 class Load:
@@ -131,56 +94,30 @@ class Load:
 
     def __init__(self, server: Server, expected: Expected) -> None:
         self.server, self.expected, self.client = server, expected, HttpClient(server.url)
-        self.handshakes = asyncio.Semaphore(HANDSHAKES)
-        self.numbers = count()
+        self.metrics, self.numbers = server.client(), count()
 
     async def run(self, case: Case, offline: float) -> Outcome:
         """Run a case once; `offline` is the rate that `case.share` is a share of."""
-        outcome = Outcome(before=await asyncio.to_thread(self.server.metrics))
-        before = self.server.processor()
-        async with self.server.watched(SAMPLE_SECONDS) as outcome.sizes, flooded(self.server.url, case.flood):
-            await self._requests(case, outcome, offline)
-        outcome.processor = self.server.processor()
+        outcome, before = Outcome(before=Metrics(self.metrics)), processor(self.server)
+        await self._requests(case, outcome, offline)
+        outcome.processor, outcome.after = processor(self.server), Metrics(self.metrics)
         outcome.processor.subtract(before)
-        outcome.after = await asyncio.to_thread(self.server.metrics)
         return outcome
 
     async def _requests(self, case: Case, outcome: Outcome, offline: float) -> None:
-        slow = [number < case.slow * case.clients for number in range(case.clients)]
         sockets: list[ClientConnection | None] = [None] * case.clients
         if case.kind == "websocket":  # all connect before the first one asks
-            sockets = await asyncio.gather(*(self._connect(is_slow, outcome) for is_slow in slow))
+            sockets = await asyncio.gather(*(open_websocket(self.server.url) for _ in sockets))
         start = time.monotonic()
         if case.clients:
-            clients = zip(sockets, slow, strict=True)
-            await asyncio.gather(*(self._closed_loop(case, outcome, *client) for client in clients))
+            await asyncio.gather(*(self._closed_loop(case, outcome, socket) for socket in sockets))
         else:
             await self._open_loop(case, outcome, case.share * offline / case.n)
         outcome.seconds = time.monotonic() - start
 
-    async def _connect(self, is_slow: bool, outcome: Outcome) -> ClientConnection | None:
-        """Return a websocket, or None if the handshake failed."""
-        options: dict[str, Any] = {}
-        try:
-            if is_slow:  # what is not read stays in the server, not in this process
-                address, narrow = urlsplit(self.server.url), socket.socket()
-                narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                narrow.connect((address.hostname, address.port))
-                options = {"sock": narrow, "max_queue": 1}
-            async with self.handshakes:
-                return await open_websocket(self.server.url, **options)
-        except LOST as error:
-            outcome.failed[f"handshake: {type(error).__name__}: {error}"] += 1
-            return None
-
-    async def _closed_loop(
-        self, case: Case, outcome: Outcome, websocket: ClientConnection | None, is_slow: bool
-    ) -> None:
-        if websocket is None and case.kind == "websocket":
-            return
+    async def _closed_loop(self, case: Case, outcome: Outcome, websocket: ClientConnection | None) -> None:
         for _ in range(case.requests):
-            n, pause = (SLOW_IMAGES, case.pause) if is_slow else (case.n, 0.0)
-            await self._request(case.kind, n, outcome, time.monotonic(), websocket, pause)
+            await self._request(case.kind, case.n, outcome, time.monotonic(), websocket)
         if websocket is not None:
             await websocket.close()
 
@@ -192,19 +129,13 @@ class Load:
                 tasks.create_task(self._request(case.kind, case.n, outcome, due))
 
     async def _request(
-        self,
-        kind: str,
-        n: int,
-        outcome: Outcome,
-        due: float,
-        websocket: ClientConnection | None = None,
-        pause: float = 0.0,
+        self, kind: str, n: int, outcome: Outcome, due: float, websocket: ClientConnection | None = None
     ) -> None:
         number = next(self.numbers)
         seed = number % SEEDS
         kind = MIXED[number % len(MIXED)] if kind == "mixed" else kind
         try:
-            answer = await self._answer(kind, {"n": n, "seed": seed, "class": "none"}, websocket, pause)
+            answer = await self._answer(kind, {"n": n, "seed": seed, "class": "none"}, websocket)
         except LOST as error:
             outcome.failed[f"{kind}: {type(error).__name__}: {error}"] += 1
             return
@@ -216,15 +147,25 @@ class Load:
         else:
             outcome.wrong += 1
 
-    async def _answer(
-        self, kind: str, fields: dict[str, int], websocket: ClientConnection | None, pause: float
-    ) -> Answer:
+    async def _answer(self, kind: str, fields: dict[str, Any], websocket: ClientConnection | None) -> Answer:
         if kind in POSTS:
             return await POSTS[kind](self.client, GENERATIONS, fields)
         if websocket is not None:
-            return await over_websocket(websocket, fields, pause)
+            return await over_websocket(websocket, fields)
         async with open_websocket(self.server.url) as own:
             return await over_websocket(own, fields)
+
+
+def processor(server: Server) -> Counter[str]:
+    """Return processor seconds of the API and of the engine so far."""
+    api = sum(map(_processor_seconds, server.api_processes() or [server.process.pid]))
+    return Counter({"api": api, "engine": sum(map(_processor_seconds, server.engines()))})
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return the processor time of a process without its children, in steps of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
@@ -237,9 +178,6 @@ def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]
             pass
         return images / (time.monotonic() - start), (time.process_time() - processor) / images
 
-    if not images:
-        yield lambda: (np.nan, np.nan)
-        return
     with loaded_engine(expected.model, images, precision=expected.precision) as engine:
         rates()  # warms up
         yield rates
@@ -269,23 +207,17 @@ def main() -> None:
     parser.add_argument("--precision", choices=PRECISIONS, default=DEFAULT)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--clients", type=int, default=2000, help="of the websockets")
-    parser.add_argument("--pause", type=float, default=60, help="seconds that slow readers do not read")
     options = parser.parse_args()
     suite = SUITES[options.suite]
     suite = replace(suite, rounds=options.rounds or suite.rounds)
-    if options.suite == "websockets":
-        suite = replace(suite, cases=(replace(suite.cases[0], clients=options.clients, pause=options.pause),))
-    raise_descriptor_limit()
     torch.set_num_threads(options.threads)
-    most = max(SLOW_IMAGES, *(case.n for case in suite.cases))
+    most = max(case.n for case in suite.cases)
     expected = Expected(options.model, SEEDS, most, options.precision)
-    arguments = ["--threads", str(options.threads), "--precision", options.precision]
-    if options.suite != "flood":  # else metrics read twice a round delay what comes after
-        arguments += ["--max-overhead-per-second", "100000"]
-    arguments += [] if suite.slots is None else ["--slots", str(suite.slots)]
+    limits = {"threads": options.threads, "precision": options.precision, "max-images-per-request": most}
+    limits |= {"max-overhead-per-second": 100_000}  # else metrics read twice a round delay what comes after
+    limits |= {} if suite.slots is None else {"slots": suite.slots}
     with (
-        serve(options.model, *arguments, "--max-images-per-request", str(most)) as server,
+        serve(zoo.find(options.model), *arguments(limits), forked=False) as server,
         offline_generator(expected, suite.offline) as offline,
     ):
         outcomes = asyncio.run(measure(server, expected, suite, offline))

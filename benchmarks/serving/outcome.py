@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from benchmarks.serving.server import Sample, Size, quantiles, total
+from tests.support.server.metrics_reader import Metrics
 
 FRAMES = "stream_frames_coalesced_total"
 
@@ -16,6 +16,8 @@ FRAMES = "stream_frames_coalesced_total"
 class Outcome:
     """The requests of one case in one round."""
 
+    before: Metrics
+    after: Metrics = field(init=False)
     offline: float = 0.0  # images a second of the offline generator, before and after
     offline_processor: float = 0.0  # seconds of an image
     ratio: float = 0.0  # served over offline
@@ -25,10 +27,21 @@ class Outcome:
     failed: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
     firsts: list[float] = field(default_factory=list)
-    before: dict[Sample, float] = field(default_factory=dict)
-    after: dict[Sample, float] = field(default_factory=dict)
     processor: Counter[str] = field(default_factory=Counter)  # seconds, by process
-    sizes: list[Size] = field(default_factory=list)
+
+    def quantiles(self, name: str, *wanted: float) -> list[float]:
+        """Return quantiles of what a histogram counted meanwhile, linear within a bucket; NaN of nothing."""
+        counts: Counter[float] = Counter()
+        for metrics, sign in ((self.before, -1), (self.after, 1)):
+            for sample in metrics.samples:
+                if sample.name == f"scanline_{name}_bucket":
+                    counts[float(sample.labels["le"])] += sign * sample.value
+        bounds = sorted(counts)
+        if not (total := counts[bounds[-1]]):
+            return [float("nan")] * len(wanted)
+        shares = [0.0, *(counts[bound] / total for bound in bounds)]
+        finite = [0.0, *(min(bound, bounds[-2]) for bound in bounds)]
+        return [float(np.interp(share, shares, finite)) for share in wanted]
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
@@ -36,17 +49,13 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
     latencies = [latency for outcome in outcomes for latency in outcome.latencies] or [np.nan]
     firsts = [first for outcome in outcomes for first in outcome.firsts]
     queue, server_first = (
-        np.nanmean([quantiles(o.before, o.after, f"scanline_{name}", 0.5, 0.99) for o in outcomes], axis=0)
+        np.nanmean([outcome.quantiles(name, 0.5, 0.99) for outcome in outcomes], axis=0)
         for name in ("request_queue_time_seconds", "time_to_first_token_seconds")
     )
     failed = sum((outcome.failed for outcome in outcomes), Counter())
     images = max(1, sum(outcome.images for outcome in outcomes))
     processor = {name: sum(o.processor[name] for o in outcomes) / images for name in ("api", "engine")}
     processor["offline"] = float(np.median([o.offline_processor for o in outcomes]))
-    sizes = {  # at the start, at most, at the end
-        name: [getattr(size, name) for outcome in outcomes for size in outcome.sizes]
-        for name in ("all_bytes", "descriptors")
-    }
     return {
         "requests": sum(len(outcome.latencies) for outcome in outcomes) + failed.total(),
         "images_per_second": float(np.median([o.images / o.seconds for o in outcomes])),
@@ -57,8 +66,7 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
         "first_pixel_seconds": np.quantile(firsts, [0.5, 0.99]).tolist() if firsts else server_first.tolist(),
         "request_seconds": np.quantile(latencies, [0.5, 0.99]).tolist(),
         "processor_ms_of_image": {name: 1e3 * seconds for name, seconds in processor.items()},
-        **{name: [held[0], max(held), held[-1]] for name, held in sizes.items() if held},
-        "frames_merged": sum(total(o.after, FRAMES) - total(o.before, FRAMES) for o in outcomes),
+        "frames_merged": sum(o.after.of(FRAMES) - o.before.of(FRAMES) for o in outcomes),
         "wrong": sum(o.wrong for o in outcomes),
         "failed": dict(failed),
     }

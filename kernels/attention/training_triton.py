@@ -120,8 +120,7 @@ def _launch(kernel: triton.JITFunction, projected: torch.Tensor, *tensors: objec
 
 @triton.jit
 def _rows(x, heads, n, length, width, offset, d, size: tl.constexpr):
-    """Load columns offset + d, d < size, of positions n of this program's image from x [B, N, width]; zero beyond the
-    end."""
+    """Load columns offset + d, d < size, of positions n of this program's image from x [B, N, width], else zero."""
     row = (tl.program_id(0) // heads).to(tl.int64) * length + n
     inside = (n < length)[:, None] & (d < size)[None, :]
     return tl.load(x + row[:, None] * width + offset + d[None, :], mask=inside, other=0.0)

@@ -43,7 +43,7 @@ def _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width: tl.cons
 
 
 @triton.jit
-def _state_places(s, z, index, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
+def _places(s, z, index, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
     """Return where the state of that number is in s [n, C, M] and z [n, C]."""
     places = s + index * key_width * value_width + c[:, None] * value_width + m[None, :]
     return places, z + index * key_width + c
@@ -60,15 +60,13 @@ def walk_states(
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     in_keys = c < key_width
     in_state = in_keys[:, None] & (m[None, :] < value_width)
-    states, totals = _state_places(s, z, head, c, m, key_width, value_width)
+    states, totals = _places(s, z, head, c, m, key_width, value_width)
     state, total = tl.load(states, mask=in_state, other=0.0), tl.load(totals, mask=in_keys, other=0.0)
     segments = tl.cdiv(length, segment)
     for start in range(0, length, chunk):
         # A mask instead of a branch: only at the beginning of a segment is anything stored.
         stored = c < tl.where(start % segment == 0, key_width, 0)
-        states, totals = _state_places(
-            s_before, z_before, head * segments + start // segment, c, m, key_width, value_width
-        )
+        states, totals = _places(s_before, z_before, head * segments + start // segment, c, m, key_width, value_width)
         tl.store(states, state, mask=stored[:, None] & (m[None, :] < value_width))
         tl.store(totals, total, mask=stored)
         # Then the chunk's own keys and values join the state (eq. 10, 11).
@@ -95,9 +93,7 @@ def walk_later_states(
         # At the last chunk of a segment the sums are those after it.
         ends = (start + chunk >= length) | ((start + chunk) % segment == 0)
         stored = c < tl.where(ends, key_width, 0)
-        states, totals = _state_places(
-            s_after, z_after, head * segments + start // segment, c, m, key_width, value_width
-        )
+        states, totals = _places(s_after, z_after, head * segments + start // segment, c, m, key_width, value_width)
         tl.store(states, later, mask=stored[:, None] & (m[None, :] < value_width))
         tl.store(totals, total, mask=stored)
         n = start + tl.arange(0, chunk)
@@ -120,7 +116,7 @@ def walk_forward(
     in_keys = c < key_width
     in_state = in_keys[:, None] & (m[None, :] < value_width)
     own = head * tl.num_programs(1) + tl.program_id(1)
-    states, totals = _state_places(s, z, own, c, m, key_width, value_width)
+    states, totals = _places(s, z, own, c, m, key_width, value_width)
     state, total = tl.load(states, mask=in_state, other=0.0), tl.load(totals, mask=in_keys, other=0.0)
     for start in range(begin, end, chunk):
         n = start + tl.arange(0, chunk)
@@ -137,7 +133,7 @@ def walk_forward(
         # The state moves on after the chunk has read it. Positions beyond the end are zeros and add nothing.
         state += _dot(tl.trans(keys), values)
         total += tl.sum(keys.to(tl.float32), axis=0)
-    states, totals = _state_places(s_last, z_last, head, c, m, key_width, value_width)
+    states, totals = _places(s_last, z_last, head, c, m, key_width, value_width)
     stored = c < tl.where(end == length, key_width, 0)
     tl.store(states, state, mask=stored[:, None] & (m[None, :] < value_width))
     tl.store(totals, total, mask=stored)
@@ -154,7 +150,7 @@ def walk_queries(
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     in_keys = c < key_width
     own = head * tl.num_programs(1) + tl.program_id(1)
-    states, totals = _state_places(s, z, own, c, m, key_width, value_width)
+    states, totals = _places(s, z, own, c, m, key_width, value_width)
     state = tl.load(states, mask=in_keys[:, None] & (m[None, :] < value_width), other=0.0)
     total = tl.load(totals, mask=in_keys, other=0.0)
     for start in range(begin, tl.minimum(begin + segment, length), chunk):
@@ -181,7 +177,7 @@ def walk_keys_values(
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     in_keys = c < key_width
     own = head * tl.num_programs(1) + tl.program_id(1)
-    states, totals = _state_places(s_after, z_after, own, c, m, key_width, value_width)
+    states, totals = _places(s_after, z_after, own, c, m, key_width, value_width)
     later = tl.load(states, mask=in_keys[:, None] & (m[None, :] < value_width), other=0.0)
     total = tl.load(totals, mask=in_keys, other=0.0)
     chunks = tl.cdiv(tl.minimum(segment, length - begin), chunk)

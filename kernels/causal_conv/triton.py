@@ -39,9 +39,7 @@ def causal_conv(
     """Write y of one pixel of each slot, all slots different, and keep what later pixels need."""
     _check(x, conv_weight, slots, conv_state, norm, moments)
     assert out.is_contiguous()
-    _launch(
-        _causal_conv, x, slots, position, conv_state, channels, norm, moments, 0, chained, (conv_weight, out, False)
-    )
+    _run(_causal_conv, x, slots, position, conv_state, channels, norm, moments, 0, chained, (conv_weight, out, False))
 
 
 def causal_conv_sequence(
@@ -60,8 +58,8 @@ def causal_conv_sequence(
     _check(x, conv_weight, slots, conv_state, norm, moments)
     assert out.is_contiguous()
     batch = len(conv_state)
-    _launch(_causal_conv, x, slots, at, conv_state, channels, norm, moments, batch, chained, (conv_weight, out, True))
-    _launch(_keep, x, slots, at, conv_state, channels, norm, moments, batch, chained, ())
+    _run(_causal_conv, x, slots, at, conv_state, channels, norm, moments, batch, chained, (conv_weight, out, True))
+    _run(_keep, x, slots, at, conv_state, channels, norm, moments, batch, chained, ())
 
 
 def _check(
@@ -81,7 +79,7 @@ def _check(
     assert norm is None or (moments is not None and moments.shape == (batch, blocks(depth), 2))
 
 
-def _launch(
+def _run(
     kernel: triton.JITFunction,
     x: torch.Tensor,
     slots: torch.Tensor,

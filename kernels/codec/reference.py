@@ -38,8 +38,7 @@ Choose = Callable[[Starts], torch.Tensor]  # returns the values int64 [...] of t
 
 
 def for_each_channel(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
-    """Call `choose` for each byte of a step in order, under `parameters` [..., width] float32: an encoder knows the
-    byte, a decoder finds it."""
+    """Call `choose` for each byte of a step in order, under `parameters` [..., width]: to encode a byte, or find it."""
     if isinstance(distribution, Categorical):
         before = torch.nn.functional.pad(_weights(_below_largest(parameters)).cumsum(-1), (1, 0))
         choose(lambda values: _start(before.gather(-1, values[..., None])[..., 0] * TOTAL // before[..., -1], values))
@@ -154,13 +153,11 @@ class _Logistics:
 
 def _for_each_pixel_channel(distribution: PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
     k, c = distribution.components, distribution.channels
-    logits, raw_means, raw_scales, raw_factors = parameters.split(
-        (k, k * c, k * c, k * distribution.coefficients), dim=-1
-    )
+    logits, raw_means, raw_scales, factors = parameters.split((k, k * c, k * c, k * distribution.coefficients), dim=-1)
     below = _below_largest(logits)
     means = (whole(raw_means, CENTRE).clamp(-FARTHEST, FARTHEST) + CENTRE).unflatten(-1, (k, c))
     rates = _rates(distribution.scale, raw_scales).unflatten(-1, (k, c))
-    factors = whole(raw_factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
+    factors = whole(factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
     errors: list[torch.Tensor] = []
     for channel in range(c):
         mean = means[..., channel]

@@ -126,13 +126,11 @@ class Shape(ctypes.Structure):
         if intervals is not None:
             _check_tensor("intervals", intervals, torch.int32, (count, n, 2))
 
-    def check_following(
-        self, parameters: torch.Tensor, without: torch.Tensor | None, position: int, length: int
-    ) -> None:
-        """Raise ValueError where `follow` cannot draw `length` bytes from `position` on."""
-        stop, size = position + length, self.step_bytes
-        if not self.first <= position <= stop <= self.bytes or (position - self.first) % size or length % size:
-            raise ValueError(f"cannot draw bytes {position} to {stop} of images of {self.bytes} bytes")
+    def check_following(self, parameters: torch.Tensor, without: torch.Tensor | None, at: int, length: int) -> None:
+        """Raise ValueError where `follow` cannot draw `length` bytes from `at` on."""
+        stop, size = at + length, self.step_bytes
+        if not self.first <= at <= stop <= self.bytes or (at - self.first) % size or length % size:
+            raise ValueError(f"cannot draw bytes {at} to {stop} of images of {self.bytes} bytes")
         expected = torch.float32, (length // size, self.parameters)
         _check_tensor("parameters", parameters, *expected)
         if without is not None:
@@ -189,10 +187,8 @@ class Shape(ctypes.Structure):
 
 def _check_codes(at: torch.Tensor, value: torch.Tensor, range_: torch.Tensor, partner: torch.Tensor) -> None:
     """Raise ValueError where a slot's code is not that of a decoder."""
-    is_decoder = (
-        (range_ >= MIN_RANGE) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
-    )
-    if not bool((is_decoder | (range_ == 0)).all()):
+    decodes = (range_ >= MIN_RANGE) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
+    if not bool((decodes | (range_ == 0)).all()):
         raise ValueError("a code has a range from 2^40 to 2^48, a value below it, and no guided image")
 
 

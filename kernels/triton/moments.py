@@ -54,8 +54,7 @@ def pair_sums(x, count: tl.constexpr):
 
 @triton.jit
 def store_moments(out, x, b, inside, first, width: tl.constexpr):
-    """Store the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64. `inside` [b] masks
-    rows."""
+    """Store the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64; `inside` [b] masks."""
     rows: tl.constexpr = x.shape[0]
     n: tl.constexpr = x.shape[1]
     parts: tl.constexpr = n // BLOCK

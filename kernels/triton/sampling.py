@@ -47,8 +47,7 @@ def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: tor
 
 
 def draw_uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """Return the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2] float32, as
-    kernels/philox.py."""
+    """Return the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2], as kernels/philox.py."""
     if not seed.shape == index.shape == position.shape or seed.dim() != 1:
         raise ValueError(f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit")
     out = torch.empty(len(seed), 2, device=seed.device)

@@ -98,8 +98,7 @@ class CpuBackend(Backend):
         return bits
 
     def prefill_parameters(self, batch: PrefillBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return bits [B, stop - start] of images that all end at one byte, and the distributions' parameters
-        [B, n, P] of the n steps."""
+        """Return bits [B, stop - start] of images that end at one byte, and the parameters [B, n, P] of the n steps."""
         steps = (int(batch.stops[0]) - int(batch.state.position[0])) // self.config.step_bytes
         parameters = torch.empty(len(batch.images), max(0, steps), self.parameters)
         return self._prefill_together(batch, parameters), parameters

@@ -225,8 +225,7 @@ class _ByteInput:
 
 
 class _WindowInput:
-    """GELU of a linear layer of the window's inputs, the vectors of the pixel's place and of the label; the base of the
-    means."""
+    """GELU of a linear layer of the window's inputs, the place's and the label's vectors; the base of the means."""
 
     def __init__(self, model: Transformer, launches: _Launches) -> None:
         assert isinstance(model.embedding, WindowInput)

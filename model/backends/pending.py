@@ -59,8 +59,7 @@ def to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:
 
 
 class DeviceClock:
-    """The time that a device takes for what it is given from here to `stop`; where the caller's thread computes, its
-    own time."""
+    """The time that a device takes from here to `stop`; where the caller's thread computes, its own time."""
 
     def __init__(self, device: torch.device) -> None:
         self._began = perf_counter()

@@ -138,9 +138,7 @@ class _Images:
             parameters = self.reference.step(outcome.images, state, self.label(index))
             values = outcome.images.gather(1, places)
             bits[:, step * size : (step + 1) * size] = -self.reference.distribution.log_prob(parameters, values) / LN2
-            draws = torch.stack(
-                [uniforms(torch.full((count,), SEED), index, place) for place in places.unbind(1)], dim=1
-            )
+            draws = torch.stack([uniforms(torch.full((count,), SEED), index, at) for at in places.unbind(1)], dim=1)
             known = self.known.expand(count, -1).gather(1, places)
             drawn = self.reference.distribution.sample(parameters, draws, self.temperature(index), values, known)
             other += int((drawn != values).sum())
@@ -182,20 +180,18 @@ class _Images:
         backend.advance(slots, pair, self.steps).wait()
         images = torch.from_numpy(backend.fetch(slots, pair).wait().images)
         slots.empty_slots(pair)
-        state, other = State.zeros(self.config, 2), 0
+        state, bad = State.zeros(self.config, 2), 0
         size, weight, distribution = self.config.step_bytes, torch.tensor([GUIDANCE]), self.reference.distribution
         for position in range(self.config.first, self.stop, size):
             with_class, without = self.reference.step(images, state, torch.tensor([1, 0])).split(1)
             draws = uniforms(torch.tensor([[SEED]]), torch.tensor([[0]]), torch.arange(position, position + size))
             values, known = images[:1, position : position + size], torch.zeros(1, size, dtype=torch.bool)
             drawn = distribution.sample_guided(with_class, without, weight, draws, torch.ones(1), values, known)
-            other += int((drawn != values).sum())
+            bad += int((drawn != values).sum())
         if not torch.equal(images[0], images[1]):
             raise WrongResultsError("the two slots of a guided image have different bytes")
-        if other > _other_bytes(backend) * self.steps * size:
-            raise WrongResultsError(
-                f"{other} of {self.steps * size} guided bytes are not those that the reference draws"
-            )
+        if bad > _other_bytes(backend) * self.steps * size:
+            raise WrongResultsError(f"{bad} of {self.steps * size} guided bytes are not those that the reference draws")
 
     def compare_coded(self, images: torch.Tensor, backend: Backend, slots: SlotPool) -> None:
         """Raise WrongResultsError where images [n, N] are not painted again from their codes."""

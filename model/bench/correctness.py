@@ -75,9 +75,7 @@ def make_reference(
     difference = views_differ(model, images, bits_per_dim)
     bound = BOUND_EXACT if precision == DEFAULT else BOUND_REDUCED
     if not difference <= bound:
-        raise WrongResultError(
-            f"recurrent steps and the parallel view differ by {difference:.2g} bits/dim, more than {bound}"
-        )
+        raise WrongResultError(f"recurrent and parallel views differ by {difference:.2g} bits/dim, more than {bound}")
     reference = Reference(
         dict(zip(indices, images, strict=True)),
         difference,

@@ -9,19 +9,10 @@ from typing import Any
 import torch
 
 from scanline.model import zoo
-from scanline.model.bench import memory_over_position
+from scanline.model.bench import measure, memory_over_position
 from scanline.model.bench.baselines import FastTransformers, SoftmaxCache, missing_library, too_large
 from scanline.model.bench.correctness import Reference, make_reference
-from scanline.model.bench.measure import (
-    Ceilings,
-    Program,
-    Rate,
-    Scanline,
-    known_bytes,
-    measure_ceilings,
-    measure_in_turns,
-    one_image,
-)
+from scanline.model.bench.measure import Ceilings, Program, Rate, Scanline, measure_ceilings, measure_in_turns
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.machine import facts
 from scanline.model.network.transformer import Transformer
@@ -102,7 +93,7 @@ def bench(
     prefill = scoring = over_position = None
     if options.includes("latency"):
         log("one image")
-        latency = {"ours": one_image(model, options.seconds, reference, options.precision)}
+        latency = {"ours": measure.one_image(model, options.seconds, reference, options.precision)}
     if options.includes("bulk"):
         rates = {}
         for batch in options.batches:
@@ -118,7 +109,7 @@ def bench(
             latency[baseline] = None if rate is None else 1 / rate.images_per_second
     if options.includes("reading"):
         log("known bytes")
-        prefill, scoring = known_bytes(model, options.seconds, reference, ceilings, options.precision)
+        prefill, scoring = measure.known_bytes(model, options.seconds, reference, ceilings, options.precision)
     if options.includes("position"):
         log("memory over position")
         over_position = _over_position(model, options, reference)

@@ -27,8 +27,7 @@ def load(name: str, directory: Path, split: str) -> np.ndarray:
 
 
 def labels(name: str, directory: Path, split: str, images: np.ndarray, *, published: bool = True) -> np.ndarray:
-    """Return the label [n] uint8 of each of `images` [n, N], which `load` returned for the same split; of a `published`
-    set, its class."""
+    """Return the label [n] uint8 of each of `images` [n, N] of the same split; of a `published` set, its class."""
     values = LABELS[name](directory, split)
     if len(values) != len(images):
         raise DataError(f"{directory} holds {len(values)} labels for the {len(images)} {split} images of {name}")

@@ -82,13 +82,10 @@ def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> t
         )
     label_of = {name: number for number, name in enumerate(subfolders, start=1)}
     labels = np.array([label_of[file.parts[0]] for file in pictures.files], np.int64)
-    contradicted = _in_two_classes(pictures, labels)
-    kept = np.array([row not in contradicted for row in range(len(labels))])
-    if contradicted:
-        refused = (
-            *pictures.refused,
-            *(Refused(printable(pictures.files[row]), why) for row, why in contradicted.items()),
-        )
+    doubtful = _in_two_classes(pictures, labels)
+    kept = np.array([row not in doubtful for row in range(len(labels))])
+    if doubtful:
+        refused = *pictures.refused, *(Refused(printable(pictures.files[row]), why) for row, why in doubtful.items())
         files = tuple(file for file, keep in zip(pictures.files, kept, strict=True) if keep)
         is_test = None if pictures.is_test is None else pictures.is_test[kept]
         pictures = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=is_test)
@@ -117,9 +114,7 @@ def _words(subfolders: Sequence[str], folder: Path) -> Words:
         name = plain(printable(Path(subfolder)))
         if name in names or not name:
             shown = " and ".join(filter(None, (names.get(name, ""), subfolder)))
-            raise DataError(
-                f"the subfolders {shown} of {folder} do not name two classes: names are in lower case and NFC"
-            )
+            raise DataError(f"the subfolders {shown} of {folder} do not name two classes: names are lower case and NFC")
         names[name] = subfolder
     spaced = {name: " ".join(name.replace("_", " ").replace("-", " ").split()) for name in names}
     taken = {*names}

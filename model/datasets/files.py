@@ -17,8 +17,7 @@ IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
 
 
 def no_picture(path: Path, begin: bytes) -> str:
-    """Return what a file of data that is no picture is, by its name and first bytes, and how it can be read; else an
-    empty string."""
+    """Return what a file that is no picture is, by its name and first bytes, and how it can be read; else ""."""
     if path.suffix.lower() == ".csv":
         load = "numpy.loadtxt(file, dtype='uint8', delimiter=',', skiprows=1)[:, 1:].reshape(-1, 28, 28)"
         return f"a csv table; make an array of it for --data: numpy.save('images.npy', {load})"

@@ -17,15 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
 from scanline.model.datasets.files import PARTS, DataError, no_picture
-from scanline.model.images.pictures import (
-    PixelsError,
-    SlowError,
-    fitted,
-    in_8_bits,
-    max_file_bytes,
-    open_file,
-    upright,
-)
+from scanline.model.images.pictures import PixelsError, SlowError, fitted, in_8_bits, max_file_bytes, open_file, upright
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
@@ -176,9 +168,7 @@ def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
     def is_new(path: Path) -> bool:
         identity = _identity(path)
         if identity in read:
-            refused.append(
-                Refused(printable(path.relative_to(folder)), "it is a link to a folder that is read already")
-            )
+            refused.append(Refused(printable(path.relative_to(folder)), "it links to a folder that is read already"))
             return False
         read.add(identity)
         return True

@@ -1,5 +1,4 @@
-"""The data of `scanline train --data`: published files, a folder or a Parquet file of pictures, or a .npy array,
-recognised by content."""
+"""The data of `scanline train --data`, recognised by content: published files, folder, Parquet file or .npy array."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -95,9 +94,7 @@ def open_data(
     return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
 
 
-def open_for(
-    config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda done, total: None
-) -> ImageSet:
+def open_for(config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda *_: None) -> ImageSet:
     """Return the images at `path` as a model of this configuration reads them, with labels where it knows classes;
     DataError where they are of another size or other classes."""
     of_folder = path.is_dir() and not any(datasets.is_in(name, path) for name in datasets.DATASETS)

@@ -14,7 +14,7 @@ from scanline.model.evaluation.metrics import sure_share
 WHITE_FROM = 0.6  # share of a row from which a cell is so dark that its number is white
 
 
-def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: ClassMeasurements) -> str:
+def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassMeasurements) -> str:
     """Return the section, HTML; `evaluation` is what evaluation.json holds, with "classes"."""
     # What was measured decides which paragraphs there are: each part may be missing from an evaluation.
     numbers = evaluation["classes"]
@@ -29,14 +29,12 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: Cla
             f"<p>Where the class is drawn, every class equally likely, the first {drawn['images']:,} test images cost"
             f" {drawn['bits_per_dim']:.4f} ± {drawn['standard_error'] or 0:.4f} bits/dim.</p>"
         )
-    names = ", ".join(map(escape, measured.names))
+    names = ", ".join(map(escape, found.names))
     # How well the class asked for is painted: judged by another network, whose own accuracy stands beside it.
-    if measured.samples is not None:
-        shown, samples = measured.samples.shown, numbers["samples"]
+    if found.samples is not None:
+        shown, samples = found.samples.shown, numbers["samples"]
         sheet = picture(grid_picture(shown.reshape(-1, config.bytes), shown.shape[1], config))
-        plot = confusion_plot(
-            measured.samples.confusion, measured.names, "class asked for", "class that it sees", SAMPLES
-        )
+        plot = confusion_plot(found.samples.confusion, found.names, "class asked for", "class that it sees", SAMPLES)
         parts += [
             _figure("sheet", sheet, "Samples of each class", f"The first samples of each class, row by row: {names}."),
             f"<p>This report's classifier gives {samples['as_asked']:.1%} of {samples['each']:,} samples of each class"
@@ -45,11 +43,9 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: Cla
             _figure("plot", f'src="{data_url(plot)}"', "Confusion matrix of samples", "Samples: % of each row."),
         ]
     # How well the model tells classes apart: by its own likelihoods.
-    if measured.by_bits is not None:
+    if found.by_bits is not None:
         right = numbers["classification"]
-        plot = confusion_plot(
-            measured.by_bits.confusion, measured.names, "class of the test image", "the model's class", TESTS
-        )
+        plot = confusion_plot(found.by_bits.confusion, found.names, "the image's class", "the model's class", TESTS)
         parts += [
             "<p>The model itself is a classifier: a test image has the class with which it"
             f"{' and its mirror image' if config.mirrored else ''} costs the fewest bits. That"
@@ -66,7 +62,7 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], measured: Cla
             f" {head['images']:,} test images are right, at one reading an image{sure_share(head)}.</p>"
         )
     if "guidance" in evaluation:
-        parts.append(_guidance(config, evaluation["guidance"], measured))
+        parts.append(_guidance(config, evaluation["guidance"], found))
     return "\n".join(parts)
 
 

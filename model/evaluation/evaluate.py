@@ -13,14 +13,7 @@ from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import open_for
 from scanline.model.device import AUTO, resolve_backend
-from scanline.model.evaluation.classes import (
-    CLASSIFIED,
-    EACH,
-    answers_by_head,
-    class_figures,
-    labels_of_set,
-    measure_classes,
-)
+from scanline.model.evaluation import classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
 from scanline.model.evaluation.guidance import guidance_figures
@@ -78,7 +71,7 @@ def evaluate(
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
     test = whole_test[:images]
-    knows_classes = labels_of_set(config, dataset) is not None
+    knows_classes = classes.labels_of_set(config, dataset) is not None
 
     # Arguments are checked before the first measurement, which takes minutes.
     if guidance:
@@ -103,13 +96,13 @@ def evaluate(
     result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
     if knows_classes:
-        measured = measure_classes(
+        measured = classes.measure_classes(
             model,
             dataset,
             test,
             test_labels,
-            classified=CLASSIFIED[dataset] if classified is None else classified,
-            each=EACH if class_samples is None else class_samples,
+            classified=classes.CLASSIFIED[dataset] if classified is None else classified,
+            each=classes.EACH if class_samples is None else class_samples,
             classifier=classifier,
             guidance=[weight for weight in dict.fromkeys(guidance) if weight != 1],
             seed=seed,
@@ -117,7 +110,7 @@ def evaluate(
             backend=chosen,
             stage=stage,
         )
-        result["classes"] = class_figures(measured)
+        result["classes"] = classes.class_figures(measured)
     if labelled is not None and classifier is not None:
         compared = compare(
             model,
@@ -156,7 +149,7 @@ def _of_pictures(
         result["classes"] = {
             "true_class": bits_figures(bits_per_dim(model, test, precision, progress, backend, labels))
         }
-        if by_head := answers_by_head(model, test, labels - 1, stage):
+        if by_head := classes.answers_by_head(model, test, labels - 1, stage):
             result["classes"]["by_head"] = by_head.figures()
     return result
 

@@ -18,16 +18,8 @@ from safetensors.torch import save
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
-from scanline.model.formats.model_dir import (
-    CLASS_HEAD,
-    CONFIG,
-    INDEX,
-    WEIGHTS,
-    ModelDirectoryError,
-    load_config,
-    reading,
-    weight_files,
-)
+from scanline.model.formats import model_dir
+from scanline.model.formats.model_dir import CLASS_HEAD, CONFIG, INDEX, WEIGHTS, ModelDirectoryError
 from scanline.model.named_files import check_file, read_file
 from scanline.model.network.class_head import ClassHead, FeatureShape
 from scanline.model.network.transformer import Transformer
@@ -83,12 +75,12 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
 @one_torch_thread()
 def load_model(directory: Path, device: torch.device | str = "cpu") -> Transformer:
     """Return the model of a directory, float32, in evaluation mode; ModelDirectoryError where anything is wrong."""
-    config = load_config(directory)
+    config = model_dir.load_config(directory)
     with torch.device("meta"):  # shapes only: sizes in config.json take no memory before the weights confirm them
         expected = Transformer(config).state_dict()
     tensors: dict[str, torch.Tensor] = {}
-    for file in weight_files(directory):
-        with reading(directory / file):
+    for file in model_dir.weight_files(directory):
+        with model_dir.reading(directory / file):
             _read_tensors(directory / file, expected, tensors)
     if missing := sorted(set(expected) - set(tensors)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
@@ -111,7 +103,7 @@ def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
     path = directory / CLASS_HEAD
     if not path.exists():
         return None
-    with reading(path):
+    with model_dir.reading(path):
         check_file(path)
         with safe_open(path, framework="pt") as file:
             said = file.metadata() or {}
@@ -163,9 +155,7 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[s
                     shapes = f"{list(tensor.shape)}, not {list(expected[name].shape)}"
                     raise ModelDirectoryError(f"{path}: tensor {name!r} has shape {shapes} as config.json says")
                 if tensor.dtype not in DTYPES:
-                    raise ModelDirectoryError(
-                        f"{path}: tensor {name!r} is {tensor.dtype}, not a float of 16 or 32 bits"
-                    )
+                    raise ModelDirectoryError(f"{path}: tensor {name!r} is {tensor.dtype}, no float of 16 or 32 bits")
                 if not torch.isfinite(tensor).all():
                     raise ModelDirectoryError(f"{path}: tensor {name!r} holds NaN or infinite values")
                 tensors[name] = tensor.float()

@@ -55,8 +55,8 @@ def read_info(directory: Path) -> ModelInfo:
     return ModelInfo(
         config,
         read_defaults(directory, config),
-        read_cleaning(directory),
-        read_typicality(directory),
+        _evaluated(directory, "clean", Cleaning.from_dict),
+        _evaluated(directory, "typical", Typicality.from_dict),
         tested_bits_per_dim(directory),
         (directory / CLASS_HEAD).exists(),
     )
@@ -81,16 +81,6 @@ def tested_bits_per_dim(directory: Path) -> float | None:
     """Return the test bits/dim that `scanline evaluate --save` measured; None where it has not been run."""
     value = read_evaluation(directory).get("bits_per_dim")
     return None if value is None else float(value)
-
-
-def read_typicality(directory: Path) -> Typicality | None:
-    """Return the range of the test images' bits; None where it has not been measured."""
-    return _evaluated(directory, "typical", Typicality.from_dict)
-
-
-def read_cleaning(directory: Path) -> Cleaning | None:
-    """Return how noise is removed from pictures for the model; None where it is not."""
-    return _evaluated(directory, "clean", Cleaning.from_dict)
 
 
 def read_defaults(directory: Path, config: ModelConfig) -> Defaults:

@@ -71,10 +71,8 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     graph.output("next_z", "float32", state, graph.node("Squeeze", joined, graph.ints(-1)))
     if neighbours:
         graph.output("next_recent", "float32", kept, neighbours.next_recent())
-    about = (
-        "One recurrent step of a linear transformer: bytes before position, s, z to a distribution and the next s, z."
-    )
-    return graph.model("step", about, {CONFIG_KEY: json.dumps(config.to_dict())})
+    doc = "One recurrent step of a linear transformer: bytes before position, s, z to a distribution and the next s, z."
+    return graph.model("step", doc, {CONFIG_KEY: json.dumps(config.to_dict())})
 
 
 def _read_in(

@@ -1,5 +1,4 @@
-"""Contact sheets: many small images as one picture, row by row in a grid that is nearly square, or a row for each
-class."""
+"""Contact sheets: many small images as one picture, in rows that make it nearly square, or a row for each class."""
 
 from collections.abc import Sequence
 from math import ceil, sqrt

@@ -15,18 +15,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from scanline.model.config import ModelConfig
+from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean, Cleaning, read
-from scanline.model.images.pictures import (
-    known_by_alpha,
-    known_by_picture,
-    known_rows,
-    open_picture,
-    pixels,
-    readable,
-    size_of,
-    upright,
-    wrong_size,
-)
+from scanline.model.images.pictures import pixels
 from scanline.model.inputs import InvalidInput
 from scanline.model.named_files import read_input
 
@@ -36,8 +27,7 @@ ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
 
 
 def read_images(images: Pictures, config: ModelConfig) -> np.ndarray:
-    """Return one or many images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the model's
-    shape."""
+    """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the model's shape."""
     if (picture := _opened(images, config, "images")) is not None:
         return pixels(picture, config).reshape(1, *config.image_shape)
     if isinstance(images, list | tuple) and images and not isinstance(images[0], int | float | list | tuple):
@@ -62,11 +52,11 @@ def read_completion(
     picture = _opened(image, config, "image")
     known = _read_array(image, config, "image", [*config.image_shape]) if picture is None else pixels(picture, config)
     if keep_rows is not None:
-        kept = known_rows(keep_rows, config)
+        kept = pictures.known_rows(keep_rows, config)
     elif mask is not None:
         kept = _known(mask, config)
     elif picture is not None:
-        kept = known_by_alpha(picture, config)
+        kept = pictures.known_by_alpha(picture, config)
     else:
         raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
     return read(known.reshape(1, -1), config, cleaning, clean).images[0], kept
@@ -75,14 +65,14 @@ def read_completion(
 def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | None:
     """Return a picture of the model's size, of a file or of Pillow; None for arrays."""
     if isinstance(image, str | os.PathLike):
-        return open_picture(read_input(Path(image)), config, str(image))
+        return pictures.open_picture(read_input(Path(image)), config, str(image))
     if not isinstance(image, Image.Image):
         return None
-    with readable(param):
-        image = upright(image)
+    with pictures.readable(param):
+        image = pictures.upright(image)
         image.load()
-    if size_of(image) != config.size:
-        raise wrong_size(image, config, param)
+    if pictures.size_of(image) != config.size:
+        raise pictures.wrong_size(image, config, param)
     return image
 
 
@@ -127,7 +117,7 @@ def _known(mask: Picture, config: ModelConfig) -> np.ndarray:
     """Return the mask [N] bool of a picture, or of an array of pixels, True where one is kept."""
     param = str(mask) if isinstance(mask, str | os.PathLike) else "mask"
     if (picture := _opened(mask, config, param)) is not None:
-        return known_by_picture(picture, config, param)
+        return pictures.known_by_picture(picture, config, param)
     array, size = _array(mask), (config.height, config.width)
     if array.dtype != np.bool_ or array.shape not in (size, (1, *size), (*size, 1)):
         reason = f"mask must be bool {list(size)}, not {array.dtype} {list(array.shape)}."

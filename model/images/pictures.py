@@ -93,8 +93,7 @@ class _Pieces(io.BytesIO):
 
 
 class _Jpeg(JpegImagePlugin.JpegImageFile):
-    """A JPEG, of several pictures (MPO) the first, whose EXIF Pillow does not parse: it may take minutes and
-    gigabytes."""
+    """A JPEG, of several pictures the first, whose EXIF Pillow does not parse: it may take minutes and gigabytes."""
 
     def _read_dpi_from_exif(self) -> None:
         pass
@@ -323,8 +322,7 @@ def fitted(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return an image [H, W] or [H, W, 3] uint8 in another width and height: each pixel is the nearest one of the
-    image."""
+    """Return an image [H, W] or [H, W, 3] uint8 in another width and height, each pixel the nearest of the image."""
     return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.NEAREST))
 
 

@@ -116,9 +116,7 @@ def _write(out: Path, picture: Image.Image, appear: np.ndarray | None, columns: 
         data = encode(picture, kind[1:])
     else:
         appear = np.asarray(sheet(appear, columns))
-        appear = np.pad(
-            appear, [(whole - part, 0) for whole, part in zip(picture.size[::-1], appear.shape, strict=True)]
-        )
+        appear = np.pad(appear, [(side - own, 0) for side, own in zip(picture.size[::-1], appear.shape, strict=True)])
         data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
     write_output(out, data)
 

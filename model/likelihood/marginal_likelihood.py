@@ -64,8 +64,7 @@ def check_known(known_bytes: int, param: str) -> None:
 
 
 def check_repeats(repeats: int) -> int:
-    """Return the number of completions of an estimate; InvalidInput where they give no standard error or are too
-    many."""
+    """Return how many completions an estimate has; InvalidInput where they give no standard error or are too many."""
     if isinstance(repeats, bool) or not isinstance(repeats, Integral) or not MIN_REPEATS <= repeats <= MAX_REPEATS:
         raise InvalidInput(
             f"repeats must be a whole number from {MIN_REPEATS} to {MAX_REPEATS}, not {repeats!r}.", "repeats"

@@ -63,10 +63,8 @@ class Typicality:
         """Return how unusual images [n, N] uint8 are that cost `bits` [n] each, `noisy` [n] bool: a bound on the
         probability [n] that a test image lies as far outside in one of its figures, each too low or too high
         (Bonferroni's), or has noise."""
-        quantiles = self.bits_per_dim, self.bits_per_grey
-        ranks = np.stack(
-            [np.interp(each, at, LEVELS) for each, at in zip(_figures(bits, images), quantiles, strict=True)]
-        )
+        ends = self.bits_per_dim, self.bits_per_grey
+        ranks = np.stack([np.interp(each, at, LEVELS) for each, at in zip(_figures(bits, images), ends, strict=True)])
         least = np.minimum(TAILS * np.minimum(ranks, 1 - ranks).min(axis=0), np.where(noisy, self.noisy, 1.0))
         return np.maximum(least, TAILS / (self.images + 1))
 

@@ -62,8 +62,6 @@ def new_conv_weight(config: ModelConfig) -> nn.Parameter | None:
     return nn.Parameter(torch.zeros(NEIGHBOURS, config.model_width)) if config.causal_conv else None
 
 
-def with_conv(
-    x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor | None, conv: Conv, number: int
-) -> torch.Tensor:
+def with_conv(x: torch.Tensor, norm: nn.Module, weight: torch.Tensor | None, conv: Conv, number: int) -> torch.Tensor:
     """Return norm(x) [..., D], convolved where the model does so."""
-    return norm(x) if conv_weight is None else conv(x, norm, conv_weight, number)
+    return norm(x) if weight is None else conv(x, norm, weight, number)

@@ -70,8 +70,7 @@ class ClassHead:
 
 
 def of_parts(images: torch.Tensor, size: int, compute: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Return what is computed of images [n, N], `size` at a time, [n, ...]; on a CPU each part in one thread, of which
-    there are several."""
+    """Return what is computed of images [n, N], `size` at a time; on a CPU each part in one of several threads."""
 
     def of_part(part: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():  # which is a thread's own

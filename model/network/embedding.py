@@ -54,8 +54,7 @@ class Embedding(nn.Module):
 
 
 def drawn(rows: int, width: int) -> nn.Parameter:
-    """Return an embedding table drawn from N(0, 0.02). On the meta device nothing is drawn: there, `normal_` would
-    import torch._dynamo."""
+    """Return an embedding table of N(0, 0.02); on the meta device not drawn: `normal_` would import torch._dynamo."""
     table = torch.empty(rows, width)
     return nn.Parameter(table if table.is_meta else table.normal_() * 0.02)
 

@@ -318,12 +318,10 @@ class Transformer(nn.Module):
     def _spread_pixel_logistics(self) -> None:
         """Start the means at the reference, scales from narrow to wide, and each channel at the one before it."""
         k, c = self.config.components, self.config.channels
-        _, means, scales, coefficients = self.head.bias.split(
-            (k, k * c, k * c, self.distribution.width - k - 2 * k * c)
-        )
+        _, means, scales, factors = self.head.bias.split((k, k * c, k * c, self.distribution.width - k - 2 * k * c))
         scales.copy_(torch.linspace(-4.5, -1.0, k).repeat_interleave(c))
         if c == 3:
-            coefficients.copy_(torch.tensor([1.0, 0.0, 1.0]).repeat(k))
+            factors.copy_(torch.tensor([1.0, 0.0, 1.0]).repeat(k))
         nn.init.zeros_(self.skip.weight)
         if not self.config.window_centred:
             means.copy_(torch.linspace(-1, 1, k).repeat_interleave(c))

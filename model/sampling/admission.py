@@ -249,19 +249,17 @@ class Admission:
         self._prepare_next(active)
         return Placement(assignment, specs, prefixes)
 
-    def _place(
-        self, placements: list[Placement], events: list[Event], fail: Callable[[int, list[Event]], None]
-    ) -> None:
+    def _place(self, placed: list[Placement], events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
         """Start images in their slots, all at once; where that fails, request by request, to fail the one at fault."""
         try:
-            self._start(placements, events)
+            self._start(placed, events)
         except Exception as error:
             if unrecoverable(error):
                 raise
-            requests = list(dict.fromkeys(placement.assignment.request for placement in placements))
+            requests = list(dict.fromkeys(placement.assignment.request for placement in placed))
             if len(requests) > 1:
                 for request in requests:
-                    self._place([each for each in placements if each.assignment.request == request], events, fail)
+                    self._place([each for each in placed if each.assignment.request == request], events, fail)
                 return
             log.exception("images could not be placed; their request fails")
             fail(requests[0], events)

@@ -34,9 +34,7 @@ class Encoder:
         self.labels, self.length = labels, length
         self.waiting: list[_Image] = []
         self.begun = 0  # images in the codes that are not finished
-        self.encoders = [
-            coder.Encoder() for _ in range(1 if labels == 1 else 2)
-        ]  # of plain codes, and of labelled ones
+        self.encoders = [coder.Encoder() for _ in range(1 if labels == 1 else 2)]  # of plain codes, and of labelled
         self.codes: list[list[bytes]] = [[] for _ in self.encoders]
 
     def add(self, intervals: bytes, label: int = 0, under_label: bytes | None = None) -> None:

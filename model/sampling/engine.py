@@ -22,15 +22,7 @@ from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import (
-    Cancel,
-    Event,
-    Failed,
-    GenerateRequest,
-    Scored,
-    ScoreRequest,
-    Stats,
-)
+from scanline.model.sampling.messages import Cancel, Event, Failed, GenerateRequest, Scored, ScoreRequest, Stats
 from scanline.model.sampling.particles import at_check, groups_of, steps_to_check
 from scanline.model.sampling.prefill.queue import EndedPrefill, PrefillQueue, PrefillRequest
 from scanline.model.sampling.scheduler import Scheduler, SlotAssignment

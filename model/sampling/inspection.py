@@ -43,9 +43,7 @@ class Inspection(PrefillState):
 
     def numbers(self) -> StepNumbers:
         """Return the numbers of the inspected steps, all of which have been run."""
-        return StepNumbers(
-            {name: torch.cat(parts).float().cpu().numpy().tobytes() for name, parts in self.parts.items()}
-        )
+        return StepNumbers({name: torch.cat(part).float().cpu().numpy().tobytes() for name, part in self.parts.items()})
 
     def _keep(
         self,

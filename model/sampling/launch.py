@@ -95,9 +95,7 @@ class Launch:
             if request in requests and frame.provisional and stop < frame.stop:
                 after = index, stop, particles[0, stop : frame.stop].tobytes()
                 provisional.setdefault(request, []).append(after)
-        return [
-            Pixels(request, painted.get(request, []), provisional.get(request, ())) for request in painted | provisional
-        ]
+        return [Pixels(one, painted.get(one, []), provisional.get(one, ())) for one in painted | provisional]
 
     def state_snapshots(self, requests: Container[int]) -> Iterator[StateSnapshot]:
         """Yield the snapshots of `requests`."""

@@ -108,8 +108,7 @@ class GenerateRequest:
         return index * len(self.known) // self.n if self.known else None
 
     def particles_of(self, index: int) -> int:
-        """Return how many particles image `index` has: 1 where no known byte follows a hidden one, which would weigh
-        them."""
+        """Return how many particles image `index` has: 1 where no known byte follows a hidden one and weighs them."""
         source = self.source(index)
         if source is None or self.particles == 1:
             return 1

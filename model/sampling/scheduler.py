@@ -66,9 +66,7 @@ class Scheduler:
     """Invariant: every slot is either free or assigned to one image; a request has turns iff it has waiting images and
     is not on hold."""
 
-    def __init__(
-        self, slots: int, slots_of: Callable[[int, int], int] = lambda request, index: 1, spare: int = 0
-    ) -> None:
+    def __init__(self, slots: int, slots_of: Callable[[int, int], int] = lambda *_: 1, spare: int = 0) -> None:
         """slots_of(request, index) is how many slots an image needs: at most all. spare: slots behind them."""
         self.free = list(range(slots))
         self.spare = list(range(slots, slots + spare))  # those that are free

@@ -53,8 +53,7 @@ class Streams:
     def due(
         self, assigned: Mapping[int, SlotAssignment], positions: np.ndarray
     ) -> tuple[list[Frame], list[PendingSnapshot]]:
-        """Return what is sent of the images in slots, which are painted up to positions[slot] once the started steps
-        have ended."""
+        """Return what is sent of images in slots, which are painted up to positions[slot] after the started steps."""
         frames: list[Frame] = []
         snapshots: list[PendingSnapshot] = []
         if not self.requests:

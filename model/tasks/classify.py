@@ -8,14 +8,8 @@ import numpy as np
 
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
-from scanline.model.likelihood.classification import (
-    Classification,
-    check_classes,
-    mixture_bits,
-    of_readings,
-    readings,
-    views,
-)
+from scanline.model.likelihood import classification
+from scanline.model.likelihood.classification import Classification, mixture_bits, readings, views
 from scanline.model.sampling.messages import Event, Scored, ScoreRequest
 from scanline.model.tasks.task import ReadTask
 
@@ -71,7 +65,7 @@ class ClassifyTask(ReadTask):
         """Return what both readings say of all images."""
         model, bits, compared, tails = self.model, None, None, None
         if self.by_bits:
-            bits, compared = of_readings(model.config, self.totals[self.headed :])
+            bits, compared = classification.of_readings(model.config, self.totals[self.headed :])
         if model.typicality is not None:
             whole = mixture_bits(bits) if bits is not None and not self.headed else self.totals[: self.headed]
             tails = model.typicality.tail_probabilities(whole, self.images, self.noisy)
@@ -81,5 +75,5 @@ class ClassifyTask(ReadTask):
 
 def plan(model: ModelInfo, values: ClassifyValues) -> ClassifyTask:
     """Return the task that classifies images; InvalidInput where the model knows no classes."""
-    check_classes(model.config)
+    classification.check_classes(model.config)
     return ClassifyTask(model, values)

@@ -135,16 +135,14 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
         every = len(wanted) == end
         check_count(painted, values.max_images, "code" if every else "images", "with the others of its code")
 
-    decoded, rows, start, first = list[DecodedFile](), dict[int, int](), 0, 0
+    files, rows, start, first = list[DecodedFile](), dict[int, int](), 0, 0
     for file, indices in zip(values.files, own, strict=True):
         each = DecodedFile(file, file.decoded(indices), first)
-        decoded.append(each)
+        files.append(each)
         rows |= {start + index: row for row, index in enumerate(each.indices, first)}
         start, first = start + file.count, first + len(each.indices)
     shown = {rows[number]: number for number in values.images}
-    return DecodeTask(
-        _request(decoded, values.digest), model, decoded if values.is_checked else (), shown, values.param
-    )
+    return DecodeTask(_request(files, values.digest), model, files if values.is_checked else (), shown, values.param)
 
 
 def _request(files: Sequence[DecodedFile], digest: str) -> GenerateRequest:

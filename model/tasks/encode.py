@@ -131,8 +131,7 @@ class EncodeTask(ReadTask):
 
 
 def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:
-    """Return the task that encodes images; InvalidInput where a class is not known or there are too many images to a
-    code."""
+    """Return the task that encodes images; InvalidInput where a class is not known or a code has too many images."""
     check_images_a_code(values.images_a_code)
     label_of = {name: label_of_class(model.config, name) for name in dict.fromkeys(values.class_names)}
     return EncodeTask(model, values, [label_of[name] for name in values.class_names])

@@ -11,13 +11,8 @@ from scanline.model.class_names import label_of_class
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inputs import checked_particles, checked_seed
-from scanline.model.likelihood.marginal_likelihood import (
-    DEFAULT_REPEATS,
-    Estimate,
-    check_known,
-    check_repeats,
-    estimate,
-)
+from scanline.model.likelihood import marginal_likelihood
+from scanline.model.likelihood.marginal_likelihood import Estimate, check_known, check_repeats, estimate
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.paint import PaintTask
 
@@ -27,7 +22,7 @@ class EstimateValues:
     """What a user says of partly known images, besides these."""
 
     pictures: int = 1
-    repeats: int = DEFAULT_REPEATS
+    repeats: int = marginal_likelihood.DEFAULT_REPEATS
     seed: int | None = None
     class_name: str | None = None
     particles: int | None = None

@@ -12,24 +12,15 @@ import numpy as np
 from scanline.model import resources
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
+from scanline.model.sampling import messages
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
-    CannotLoad,
-    Event,
-    Failed,
-    Finished,
-    GenerateRequest,
-    Ready,
-    Request,
-    Scored,
-    Stats,
-)
+from scanline.model.sampling.messages import Failed, GenerateRequest, Request
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 from scanline.model.tasks.task import Task
 
 PASS_SECONDS, PREFILL_IMAGES = 0.1, 256  # of a pass; with few images, threads wait for each other
-NOT_OF_A_REQUEST = Ready | CannotLoad | Stats
+NOT_OF_A_REQUEST = messages.Ready | messages.CannotLoad | messages.Stats
 Progress = Callable[[int], None]  # called with the bytes painted or read so far, known ones included
 
 
@@ -53,14 +44,13 @@ def run_tasks(
 
 
 def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = nothing) -> Iterator[None]:
-    """Run tasks in an idle engine, and yield whenever something has come back of them; RuntimeError where it fails on
-    one."""
+    """Run tasks in an idle engine, and yield whenever something of them has come back; RuntimeError where one fails."""
     ended, length = 0, engine.length
     for events in run(engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))):
         for event in events:
             if not isinstance(event, NOT_OF_A_REQUEST):
                 tasks[event.request].receive(event)
-            ended += isinstance(event, Finished | Scored)
+            ended += isinstance(event, messages.Finished | messages.Scored)
         for task in tasks:
             for _ in task.work():
                 pass
@@ -147,7 +137,7 @@ def loaded_engine(
         generator.close()
 
 
-def run(engine: Engine, *requests: Request) -> Iterator[list[Event]]:
+def run(engine: Engine, *requests: Request) -> Iterator[list[messages.Event]]:
     """Yield the events of each tick until the engine is idle; RuntimeError where it fails on a request."""
     for request in requests:
         engine.accept(request)

@@ -158,11 +158,9 @@ class PaintTask(Task):
 
     def take(self) -> PaintedPart:
         """Return what has been painted since the last call, merged."""
-        fresh = np.flatnonzero(self.painted > self.taken)
-        frames = [
-            (int(i), int(self.taken[i]), self.images[i, self.taken[i] : self.painted[i]].tobytes()) for i in fresh
-        ]
-        self.taken[fresh] = self.painted[fresh]
+        new = np.flatnonzero(self.painted > self.taken)
+        frames = [(int(i), int(self.taken[i]), self.images[i, self.taken[i] : self.painted[i]].tobytes()) for i in new]
+        self.taken[new] = self.painted[new]
         part = PaintedPart(frames, self.finished, self.snapshot, tuple(sorted(self.changing)))
         self.finished, self.snapshot, self.changing = [], None, set()
         return part

@@ -38,8 +38,7 @@ class ApiKeys:
             raise ValueError(f"{path}: there is no key in this file")
 
     def reload(self) -> None:
-        """Read the file now; one without keys revokes all of its keys. ValueError if it is broken; then the keys of
-        before stay."""
+        """Read the file now, which may revoke all of its keys. ValueError if it is broken; the keys of before stay."""
         keys = self.unnamed | ({} if self.path is None else read_keys(self.path))
         # Keys are looked up by a digest that needs the secret: the time of a look-up reveals nothing about the keys.
         secret = secrets.token_bytes(32)

@@ -11,20 +11,10 @@ from fastapi.routing import APIRoute
 
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.server.api.middleware.auth import OPEN_PATHS
+from scanline.server.api.payload import schemas
 from scanline.server.api.payload.image_output import MEDIA_TYPES
 from scanline.server.api.payload.response_schemas import ErrorAnswer
-from scanline.server.api.payload.schemas import (
-    IGNORED_VALUES,
-    NULL_IS_DEFAULT,
-    ClassificationRequest,
-    CodesRequest,
-    DecodingRequest,
-    EditRequest,
-    GenerationRequest,
-    LikelihoodRequest,
-    ModelField,
-    StepsRequest,
-)
+from scanline.server.api.payload.schemas import ModelField
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -47,10 +37,10 @@ MEANINGS = {
 WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)  # of requests that paint or score
 
 UPLOADS: tuple[type[ModelField], ...] = (
-    *(EditRequest, LikelihoodRequest, ClassificationRequest, StepsRequest),
-    *(CodesRequest, DecodingRequest),
+    *(schemas.EditRequest, schemas.LikelihoodRequest, schemas.ClassificationRequest, schemas.StepsRequest),
+    *(schemas.CodesRequest, schemas.DecodingRequest),
 )
-BODIES: tuple[type[ModelField], ...] = (GenerationRequest, *UPLOADS)
+BODIES: tuple[type[ModelField], ...] = (schemas.GenerationRequest, *UPLOADS)
 JSON = "application/json"
 IGNORED = "accepted for compatibility with the official API; has no effect"
 EXAMPLE_PICTURE = (  # black, 28 x 28
@@ -166,13 +156,13 @@ def _form(schema: type[ModelField]) -> dict[str, Any]:
     form = _described(schema)
     form["title"] = _form_name(schema)
     fields = form["properties"]
-    for name in fields.keys() & IGNORED_VALUES.keys():
+    for name in fields.keys() & schemas.IGNORED_VALUES.keys():
         del fields[name]
     for name, field in fields.items():
         kinds = [kind for kind in field.pop("anyOf", ()) if kind != {"type": "null"}]
         fields[name] = {**field, **(kinds[0] if kinds else {})}
-    for name in sorted(IGNORED_VALUES.keys() & schema.model_fields.keys()):
-        if values := [str(value) for value in IGNORED_VALUES[name]]:
+    for name in sorted(schemas.IGNORED_VALUES.keys() & schema.model_fields.keys()):
+        if values := [str(value) for value in schemas.IGNORED_VALUES[name]]:
             fields[name] = {"type": "string", "enum": values, "description": IGNORED}
     for name, what in FILES.items():
         if name in fields:
@@ -196,10 +186,10 @@ def _described(schema: type[ModelField]) -> dict[str, Any]:
         if default is not None:
             parts = [field.get("description"), f"default {json.dumps(default)}"]
             field["description"] = "; ".join(filter(None, parts))
-    for name in fields.keys() & set(NULL_IS_DEFAULT):
+    for name in fields.keys() & set(schemas.NULL_IS_DEFAULT):
         fields[name] = {"anyOf": [fields[name], {"type": "null"}]}
-    for name in fields.keys() & IGNORED_VALUES.keys():
-        fields[name] = {"enum": [None, *IGNORED_VALUES[name]], "description": IGNORED}
+    for name in fields.keys() & schemas.IGNORED_VALUES.keys():
+        fields[name] = {"enum": [None, *schemas.IGNORED_VALUES[name]], "description": IGNORED}
     for name in fields.keys() & FILES.keys():
         fields[name] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
     if "mask" in fields:

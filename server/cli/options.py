@@ -7,25 +7,10 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import BACKEND_HELP
+from scanline.model.images import film as films
 from scanline.model.images.cleaning import Clean
-from scanline.model.images.film import (
-    DEFAULT_FRAMES,
-    DEFAULT_SCALE,
-    DEFAULT_SECONDS,
-    DEFAULT_SIDE,
-    MAX_FRAMES,
-    MAX_SCALE,
-    MAX_SECONDS,
-    MIN_FRAMES,
-    MIN_SECONDS,
-)
-from scanline.model.inputs import (
-    MAX_GUIDANCE,
-    MAX_PARTICLES,
-    MAX_SEED,
-    MAX_TEMPERATURE,
-    MIN_TEMPERATURE,
-)
+from scanline.model.images.film import DEFAULT_FRAMES, DEFAULT_SCALE, MAX_FRAMES, MIN_FRAMES
+from scanline.model.inputs import MAX_GUIDANCE, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE, MIN_TEMPERATURE
 from scanline.model.precision import PRECISION_HELP
 
 MODEL_HELP = "Name of a shipped model, a model directory, or of the Hugging Face Hub ORG/NAME or ORG/NAME@REVISION."
@@ -82,17 +67,17 @@ Frames = Annotated[
 Seconds = Annotated[
     float | None,
     typer.Option(
-        help=f"Seconds of a film until its last frame, {MIN_SECONDS} to {MAX_SECONDS:g}.",
-        show_default=f"{DEFAULT_SECONDS:g}",
+        help=f"Seconds of a film until its last frame, {films.MIN_SECONDS} to {films.MAX_SECONDS:g}.",
+        show_default=f"{films.DEFAULT_SECONDS:g}",
     ),
 ]
 Scale = Annotated[
     int | None,
     typer.Option(
         min=1,
-        max=MAX_SCALE,
+        max=films.MAX_SCALE,
         help="Pixels of a film or a sheet to one of the images; a sheet then has gaps.",
-        show_default=f"1; of a film up to {DEFAULT_SCALE}, while it has at most {DEFAULT_SIDE} pixels a side",
+        show_default=f"1; of a film up to {DEFAULT_SCALE}, while it has at most {films.DEFAULT_SIDE} pixels a side",
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]

@@ -52,16 +52,13 @@ def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
 def read_picture(
     picture: Path, keep_rows: int | None, mask: Path | None, model: ModelInfo, clean: Clean
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes [N] uint8 of a picture to complete, and which of them are kept, [N] bool; see
-    `read_completion`."""
+    """Return the bytes [N] uint8 of a picture to complete, and which are kept, [N] bool; see `read_completion`."""
     try:
         return read_completion(picture, keep_rows, mask, model.config, model.cleaning, clean)
     except InvalidInput as error:
         if error.code != "missing_parameter":
             raise
-        raise ValueError(
-            "give --keep-rows or --mask, or a picture whose alpha is 0 where it should be painted"
-        ) from None
+        raise ValueError("give --keep-rows or --mask, or a picture with alpha 0 where it should be painted") from None
 
 
 def outlier_note(tail_probability: float | None) -> str:
@@ -72,16 +69,14 @@ def outlier_note(tail_probability: float | None) -> str:
 
 
 def print_summary(
-    bits_per_dim: np.ndarray, what: str, out: Path, seed: int, as_json: bool, more: dict[str, object], words: str = ""
+    bits: np.ndarray, what: str, out: Path, seed: int, as_json: bool, more: dict[str, object], words: str = ""
 ) -> None:
     """Print what was painted [n], as one line, which ends in `words`, or one JSON object, to which `more` belongs."""
     if as_json:
-        summary = {"out": str(out), "n": len(bits_per_dim), "seed": seed, "bits_per_dim": bits_per_dim.tolist()}
+        summary = {"out": str(out), "n": len(bits), "seed": seed, "bits_per_dim": bits.tolist()}
         print_result(out, json.dumps(summary | more))
     else:
-        print_result(
-            out, f"{len(bits_per_dim)} {what} in {out}, seed {seed}, {bits_per_dim.mean():.3f} bits/dim{words}"
-        )
+        print_result(out, f"{len(bits)} {what} in {out}, seed {seed}, {bits.mean():.3f} bits/dim{words}")
 
 
 def print_result(out: Path, line: str) -> None:

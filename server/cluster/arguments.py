@@ -20,12 +20,7 @@ HTTP_OPTIONS = {  # of Serve's proxies, by the setting of a stand-alone server
     "tls_cert": "ssl_certfile",
     "tls_key": "ssl_keyfile",
 }
-UNBOUNDED = {
-    "max_head_bytes",
-    "max_connections",
-    "send_timeout",
-    "unix_socket",
-}  # Serve's proxies have nothing like them
+UNBOUNDED = {"max_head_bytes", "max_connections", "send_timeout", "unix_socket"}  # Serve's proxies have none
 REPLACED = {"api_processes": "ingress_replicas"}
 NGINX_CONFIG = "deploy/kubernetes/ray/nginx.conf"
 FIELDS = {"model": "models"}

@@ -23,14 +23,7 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from ray.serve.request_router import (
-    FIFOMixin,
-    LocalityMixin,
-    PendingRequest,
-    ReplicaID,
-    RequestRouter,
-    RunningReplica,
-)
+from ray.serve.request_router import FIFOMixin, LocalityMixin, PendingRequest, ReplicaID, RequestRouter, RunningReplica
 
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.engine.job import slots_of

@@ -18,13 +18,7 @@ from typing import TypeVar
 from scanline.model.sampling.messages import GenerateRequest, Ready, Stats
 from scanline.server.engine.counters import RequestCounters
 from scanline.server.engine.job import Job
-from scanline.server.engine.queue_limits import (
-    UNLIMITED,
-    AdmissionControl,
-    QueueFullError,
-    QueueLimits,
-    Reservation,
-)
+from scanline.server.engine.queue_limits import UNLIMITED, AdmissionControl, QueueFullError, QueueLimits, Reservation
 from scanline.server.engine.worker.process import EngineOptions
 
 AnyJob = TypeVar("AnyJob", bound=Job)

@@ -28,8 +28,7 @@ def slots_of(request: Request, images: Collection[int]) -> int:
 
 
 class Job:
-    """A request and which of its images are not done. An image has a slot for each of its particles, or two where it is
-    guided."""
+    """A request and which of its images are not done; each has a slot for each particle, or two where it is guided."""
 
     def __init__(self, request: Request, task: Task | None = None) -> None:
         self.request, self.id, self.task = request, request.id, task

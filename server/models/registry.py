@@ -122,10 +122,8 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
     threads = _threads(settings, len(directories))
     limits = queue_limits(settings)
     served = []
-    for directory, share_of_threads in zip(directories, threads, strict=True):
-        options = engine_options(
-            settings, directory, share_of_threads, 1 / len(directories), names[model_name(directory)]
-        )
+    for directory, own_threads in zip(directories, threads, strict=True):
+        options = engine_options(settings, directory, own_threads, 1 / len(directories), names[model_name(directory)])
         read_info(directory)  # an error in it names the directory, not the engine's copy of it
         served.append(served_model(make_handle(options, limits)))
     return model_registry(settings, served)

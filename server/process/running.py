@@ -133,9 +133,7 @@ def within_descriptors(settings: Settings) -> Settings:
     room = limit - min(OTHER_DESCRIPTORS, limit // 2)
     if room >= connections:
         return settings
-    log.warning(
-        "the limit of %s open files has room for %s connections, not %s: raise ulimit -n", limit, room, connections
-    )
+    log.warning("a limit of %s files has room for %s connections, not %s: raise ulimit -n", limit, room, connections)
     fewer = {name: min(getattr(settings, name), room) for name in ("max_connections", "max_websockets")}
     return settings.model_copy(update=fewer)
 

@@ -34,8 +34,7 @@ FLUSH_SECONDS = 1.0  # that the exit of a process waits for its last lines
 
 
 class RateLimit(logging.Filter):
-    """Drops lines of a kind, which is their text before its values are put in, beyond its rate; the next one that
-    passes says how many."""
+    """Drops lines of a kind, their text without values, beyond its rate; the next one that passes says how many."""
 
     def __init__(self) -> None:
         super().__init__()

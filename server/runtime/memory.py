@@ -29,11 +29,7 @@ def give_back_freed_memory() -> None:
     """Fix malloc's thresholds for this process, without effect on those that it starts."""
     with suppress(OSError, AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
-        for option, value in (
-            (M_MMAP_THRESHOLD, LARGE_BYTES),
-            (M_TRIM_THRESHOLD, FREE_BYTES),
-            (M_ARENA_MAX, ARENAS),
-        ):
+        for option, value in ((M_MMAP_THRESHOLD, LARGE_BYTES), (M_TRIM_THRESHOLD, FREE_BYTES), (M_ARENA_MAX, ARENAS)):
             mallopt(option, value)
 
 

@@ -1,7 +1,6 @@
 """Scripts of benchmarks/ run to their end on tiny models: tables, JSON in the last line, pictures."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks import card_pictures, codec, training
+from benchmarks import card_pictures, training
 from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
@@ -21,10 +20,6 @@ from tests.support import small_models
 
 DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
 COLOURS = small_models.config(**small_models.VARIANTS["pixels"])
-CODED = {
-    "mnist": small_models.config(height=8, width=8, layers=1),
-    "cifar10": small_models.config(height=8, width=8, layers=1, **small_models.VARIANTS["pixels"]),
-}
 
 
 def test_pictures_of_a_card_are_those_of_seed_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,22 +46,6 @@ def test_completions_keep_the_upper_half_and_a_model_without_guidance_has_no_pic
     assert (rows[:, 1:9, 2:] != rows[:, 9:, 2:]).any()
 
 
-def test_the_benchmark_of_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    images = {name: small_models.images(config, 3) for name, config in CODED.items()}
-    monkeypatch.setattr(codec.zoo, "find", lambda name: name)
-    monkeypatch.setattr(codec, "load_model", lambda name: small_models.model(CODED[name.split("-")[0]]))
-    monkeypatch.setattr(codec.datasets, "load", lambda name, folder, split: images[name])
-    monkeypatch.setattr(sys, "argv", ["codec", "--data", "none", "--images", "3", "2", "--whole"])
-    codec.main()
-    results = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
-    for name, count in (("mnist", 3), ("cifar10", 2)):
-        found, bits = results[name], results[name]["bits_per_dim"]
-        assert found["images"] == count
-        assert 0 < bits["a file"] < bits["score"] + 8 * 70 / (count * CODED[name].bytes)
-        assert {"PNG", "WebP", "xz, all in one"} <= {*bits}
-        assert {*found["images_per_second"]} == {"score", "encode", "paint", "decode", "decode by default"}
-
-
 @pytest.mark.parametrize(
     ("variant", "processes"), [("strokes", (1,)), pytest.param("pixels", (1, 2), marks=pytest.mark.slow)]
 )
@@ -87,13 +66,3 @@ def test_the_benchmark_of_training(
         assert result["positions_per_second"] * result["seconds_of_update"] == pytest.approx(result["positions"])
         assert result["bfloat16_product_gflops"] is None
         assert result["ratio"] == pytest.approx(result["training_gflops"] / result["float32_product_gflops"])
-
-
-@pytest.mark.slow
-def test_a_minute_of_mixed_traffic_with_an_engine_killed_twice_loses_and_leaves_nothing() -> None:
-    options = ["--minutes", "1", "--kill-every", "25", "--pause", "10"]
-    command = [sys.executable, "-m", "benchmarks.serving.soak", *options]
-    soak = subprocess.run(
-        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert soak.returncode == 0, soak.stdout

@@ -40,9 +40,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
         (torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation, "Tesla T4 has no bfloat16"),
     ],
 )
-def test_what_a_card_lacks(
-    card: pytest.MonkeyPatch, holder: object, name: str, value: object, lacks: str | None
-) -> None:
+def test_what_cards_lack(card: pytest.MonkeyPatch, holder: object, name: str, value: object, lacks: str | None) -> None:
     card.setattr(holder, name, value)
     assert gpu.missing(DEVICE) == lacks
 

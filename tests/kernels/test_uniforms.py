@@ -1,5 +1,4 @@
-"""Philox 4x32-10 against the known-answer vectors that Random123 publishes (kat_vectors); and the uniforms of a pixel:
-in (0, 1), uniform, and a function of seed, image index and byte position."""
+"""Philox 4x32-10 against the vectors that Random123 publishes (kat_vectors), and the uniforms of a pixel."""
 
 import pytest
 import torch

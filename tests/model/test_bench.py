@@ -1,5 +1,4 @@
-"""Measures of scanline bench, the check of results before them, and its two baselines: the authors' library, and
-softmax attention with a cache."""
+"""Measures of scanline bench, the check of results before them, and its two baselines."""
 
 import dataclasses
 import itertools
@@ -22,9 +21,7 @@ from tests.support.close import assert_close
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
-def test_products_are_the_network_s_with_two_flop_for_each_weight(
-    variant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_products_are_the_network_s_of_two_flop_a_weight(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "COPY_BYTES", 2**10)
     monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
     model = model_of(variant)
@@ -112,7 +109,7 @@ def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.Mon
     other = small_models.model(model.config, seed=1)
     bits = correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
-    with pytest.raises(WrongResultError, match=r"recurrent steps and the parallel view differ by .* bits/dim"):
+    with pytest.raises(WrongResultError, match=r"recurrent and parallel views differ by .* bits/dim"):
         make_reference(model, (1,))
 
 

@@ -1,5 +1,4 @@
-"""From words to labels: exact names, one class word in a sentence, and one sentence for everything else. What images
-are painted with where a request does not say, and generation_config.json, which says it."""
+"""From words to labels; what images are painted with where a request does not say; generation_config.json."""
 
 import json
 import time

@@ -64,9 +64,7 @@ def test_all_backends_of_a_gpu_are_tried_and_the_cpu_only_on_device_auto(gpu_of:
     assert resolve_backend("auto", "eager") == ("cuda", "eager")
 
 
-def test_a_gpu_that_does_not_work_is_an_error_where_it_is_asked_for(
-    gpu_of: Has, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(gpu_of: Has, caplog: pytest.LogCaptureFixture) -> None:
     gpu_of("AcceleratorError: CUDA error: no kernel image is available")
     assert resolve_backend("auto") == ("cpu", None)
     assert [record.message for record in caplog.records if record.name == "scanline.model"] == [

@@ -1,5 +1,4 @@
-"""Models of the Hugging Face Hub, by its client library as it runs, from a server of this machine; and the metadata of
-model cards, as that library reads them."""
+"""Models of the Hugging Face Hub, by its client library as it runs, from a server of this machine; model cards."""
 
 import importlib.metadata
 import json
@@ -55,9 +54,7 @@ def directory(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_repository_is_the_directory_of_its_revision_in_the_cache(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_is_a_cached_directory(a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = a_hub.add("org/digits", directory)
     save_model(small_models.model(small_models.config(), seed=1), directory)
     second = a_hub.add("org/digits", directory)
@@ -156,9 +153,7 @@ def test_a_pushed_model_is_what_is_fetched(a_hub: LocalHub, directory: Path, mon
     assert (zoo.find("org/digits") / "model.safetensors").read_bytes() == there["model.safetensors"]
 
 
-def test_a_push_removes_what_was_there_before(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_push_removes_what_was_there(a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     shards = shutil.copytree(directory, directory.parent / "shards")
     with monkeypatch.context() as patched:

@@ -99,9 +99,7 @@ def test_images_are_the_same_however_they_are_given(grey_model: Model, colour_mo
         np.testing.assert_array_equal(read_completion(given[1], 1, None, model.config)[0], images[1].reshape(-1))
 
 
-def test_a_picture_of_pillow_has_its_own_alpha_for_a_mask_and_masks_may_be_pictures_and_tensors(
-    grey_model: Model, picture: np.ndarray
-) -> None:
+def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(grey_model: Model, picture: np.ndarray) -> None:
     config, kept = grey_model.config, np.arange(35).reshape(7, 5) % 3 > 0
     alpha = np.where(kept, 255, 0).astype(np.uint8)
     for image, mask in (
@@ -145,9 +143,7 @@ def test_the_backend_that_is_asked_for_paints_and_streams(grey_directory: Path, 
     np.testing.assert_array_equal([*model.stream(2, seed=7)][-1].array, expected.images.reshape(2, 7, 5))
 
 
-def test_picture_files_are_read_as_arrays_are_with_a_mask_or_their_own_alpha(
-    grey_model: Model, picture: np.ndarray, tmp_path: Path
-) -> None:
+def test_picture_files_are_read_as_arrays_are(grey_model: Model, picture: np.ndarray, tmp_path: Path) -> None:
     kept = np.repeat(np.uint8([[255], [255], [255], [0], [0], [0], [0]]), 5, axis=1)
     for name, pixels in (("picture", picture), ("mask", kept), ("both", np.dstack((picture, kept)))):
         Image.fromarray(pixels).save(tmp_path / f"{name}.png")

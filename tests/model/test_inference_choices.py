@@ -1,5 +1,4 @@
-"""The Python API with classes, guidance and particles: each call hands on what it is given, or refuses it. Lossless
-codes: what was given comes back, at the bits of its score, or one sentence says why not."""
+"""The Python API with classes, guidance, particles and codes: each call hands on what it is given, or refuses it."""
 
 from collections.abc import Callable
 from pathlib import Path

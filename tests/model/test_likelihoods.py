@@ -1,5 +1,4 @@
-"""Classification: the bits of the network's parallel view under every class, and Bayes' rule. How unusual images are,
-and what known pixels cost."""
+"""Classification: bits under every class, and Bayes' rule; how unusual images are, and what known pixels cost."""
 
 import math
 from dataclasses import replace
@@ -70,9 +69,7 @@ def expected(model: Transformer, images: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
-def test_the_bits_are_those_of_every_image_under_every_class(
-    model: Transformer, images: np.ndarray, expected: np.ndarray, backend: str
-) -> None:
+def test_bits_are_of_every_class(model: Transformer, images: np.ndarray, expected: np.ndarray, backend: str) -> None:
     found = classify(Generator(model, 1, backend=backend), images)
     np.testing.assert_allclose(found.bits, expected, rtol=1e-4)
     assert found.class_names == ("circle", "square", "star")

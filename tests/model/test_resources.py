@@ -1,5 +1,4 @@
-"""Cores, memory and forks of a process, and the facts about its machine: the commit is that of our own clone or absent,
-and a busy machine gives a warning."""
+"""Cores, memory and forks of a process, and the facts about its machine."""
 
 import os
 import subprocess

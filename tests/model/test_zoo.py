@@ -1,5 +1,4 @@
-"""The shipped models: found by name, as their cards describe them, and a wrong name lists them. Files that a user
-names: links are followed, devices and pipes are written to, modes are kept."""
+"""The shipped models, found by name, as their cards describe them; and files that a user names."""
 
 import os
 import re

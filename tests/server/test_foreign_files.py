@@ -1,5 +1,4 @@
-"""Every reader of files that a stranger may have written: whatever is there, and whatever it holds, it is read or
-refused in one printable sentence, without waiting and without more memory than the file has."""
+"""Every reader of files of strangers: whatever they hold, they are read or refused in one printable sentence."""
 
 import os
 import resource
@@ -25,7 +24,7 @@ from scanline.server.engine.local.model_copy import ModelCopy, copy_weights
 from scanline.server.process.tls import TlsCertificate
 from tests.model.datasets.test_source import write_parquet
 from tests.support.server.infrastructure.certificates import write_certificate
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 from tests.support.waiting import PATIENCE
 
 MEMORY = 1 << 29  # bytes that a reader, and what it imports, may take

@@ -44,6 +44,9 @@ def config(**changes: Any) -> ModelConfig:
     return ModelConfig(**{**sizes, "feed_forward": 20, "components": 3, **changes})
 
 
+GREY, COLOUR = config(height=7, width=5, layers=1), config(height=3, width=4, channels=3)  # as most tests paint with
+
+
 def model(config: ModelConfig, seed: int = 0) -> Transformer:
     """A model whose every weight is random, so that no path through it is silent."""
     torch.manual_seed(seed)

@@ -102,9 +102,7 @@ class PrefillQueue:
         self.spent: dict[str, float] = {}  # seconds of the last `run`, by client
         self.time_shares = TimeShares(PASS_SECONDS)  # of the clients that have prefills
         self.begun: set[int] = set()  # requests of which one prefill has begun
-        self.alone: deque[PrefillRequest] = (
-            deque()
-        )  # of a batch that failed: run one at a time, to find the one at fault
+        self.alone: deque[PrefillRequest] = deque()  # of a batch that failed: one at a time, to find the one at fault
         self.batch: list[PrefillRequest] = []  # what is being run now
         self.state: PrefillState | None = None
         self.passes: deque[Pass] = deque()  # that have been started and not waited for

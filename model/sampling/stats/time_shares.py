@@ -31,8 +31,7 @@ class TimeShares:
         self.away: dict[str, float] = {}  # the same of clients that have left, where they would begin with no less
 
     def next(self, images: Mapping[str, int]) -> set[str]:
-        """Return the clients whose images step next; `images` counts those in flight of every client, at least one
-        each."""
+        """Return the clients whose images step next; `images` counts those in flight of each client, at least one."""
         self._update(images)
         most = max(self._mean, min(self.used.values(), default=0.0)) + self.overdraft
         return {client for client, used in self.used.items() if used <= most}
@@ -46,8 +45,7 @@ class TimeShares:
         self.now = max(self.now + seconds / (len(self.used) + 1), self._mean)
 
     def charge(self, seconds: Mapping[str, float]) -> None:
-        """Share the time that reads have taken; a client without images in flight has used nothing, and pays
-        nothing."""
+        """Share the time that reads have taken; a client without images in flight has used nothing and pays nothing."""
         for client, spent in seconds.items():
             if client in self.used:
                 self.spent(spent, {client: 1})

@@ -9,13 +9,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.client import client_of
 from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
-from scanline.server.api.rate_limit import (
-    FAILED_WORK_UNITS,
-    METRICS_UNITS,
-    WEBSOCKET_UNITS,
-    OverheadLimit,
-    units_of,
-)
+from scanline.server.api.rate_limit import FAILED_WORK_UNITS, METRICS_UNITS, WEBSOCKET_UNITS, OverheadLimit, units_of
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.runtime.lifecycle import Lifecycle
 

@@ -20,9 +20,7 @@ OTHERS = bytes(set(range(256)) - {*COUNTED, *b"\\"})  # make no object
 FIELDS_BYTES = 4096  # COUNTED of all fields but the pictures
 PICTURE_BYTES = 24  # COUNTED around a picture's base64 and in the start of a data URL
 ESCAPED_SHARE = 16  # one in so many bytes may be a backslash: base64 needs none, but some programs escape its slashes
-MAX_TEXT_BYTES = (
-    12 * MAX_PROMPT_CHARACTERS + 2
-)  # of one value that is no picture, each character escaped as two of \uD83D
+MAX_TEXT_BYTES = 12 * MAX_PROMPT_CHARACTERS + 2  # of a value that is no picture, each character two of \uD83D
 INLINE_BYTES = 65_536  # parsed within a millisecond
 CHUNK_BYTES = 1_048_576  # counted at once: a millisecond
 

@@ -26,8 +26,7 @@ MAX_CLIENTS = 1024  # whose time is remembered
 
 
 class FairThread:
-    """A thread that next works for the waiting client that has had the least of its time. It may have several event
-    loops."""
+    """A thread, of any event loops, that next works for the waiting client that has had the least of its time."""
 
     def __init__(self, name: str) -> None:
         self.executor = ThreadPoolExecutor(1, name)

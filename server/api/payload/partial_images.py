@@ -53,8 +53,7 @@ class PartialImages:
 
 
 def _cuts(mask: np.ndarray, wanted: int, config: ModelConfig) -> np.ndarray:
-    """Return the bytes [wanted] that the partial images of an image have; beyond its end where there are too few
-    pixels."""
+    """Return the bytes [wanted] that an image's partial images have; beyond its end where there are too few pixels."""
     unknown = np.flatnonzero(~mask[:: config.channels])  # whole pixels: a mask never parts the channels
     counts = np.unique(np.arange(1, wanted + 1) * len(unknown) // (wanted + 1))
     cuts = unknown[counts[counts > 0]] * config.channels

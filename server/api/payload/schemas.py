@@ -20,34 +20,14 @@ from pydantic import (
     model_validator,
 )
 
+from scanline.model import inputs
 from scanline.model.class_names import MAX_LISTED
 from scanline.model.formats.code_file import MAX_A_CODE
+from scanline.model.images import film as films
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean
-from scanline.model.images.film import (
-    DEFAULT_FRAMES,
-    DEFAULT_SCALE,
-    DEFAULT_SECONDS,
-    DEFAULT_SIDE,
-    LAST_MS,
-    MAX_FRAMES,
-    MAX_SCALE,
-    MAX_SECONDS,
-    MIN_FRAMES,
-    MIN_SECONDS,
-    Film,
-    requested,
-)
-from scanline.model.inputs import (
-    MAX_GUIDANCE,
-    MAX_PARTICLES,
-    MAX_SEED,
-    MAX_TEMPERATURE,
-    MIN_TEMPERATURE,
-    InvalidInput,
-    check_temperature,
-    ranges,
-)
+from scanline.model.images.film import DEFAULT_FRAMES, MAX_FRAMES, MIN_FRAMES, Film, requested
+from scanline.model.inputs import MAX_SEED, InvalidInput, check_temperature, ranges
 from scanline.model.likelihood.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.errors import quoted
 
@@ -135,7 +115,7 @@ Temperature = Annotated[
     float | None,
     Field(
         allow_inf_nan=False,
-        json_schema_extra={"minimum": MIN_TEMPERATURE, "maximum": MAX_TEMPERATURE},
+        json_schema_extra={"minimum": inputs.MIN_TEMPERATURE, "maximum": inputs.MAX_TEMPERATURE},
         description="1 samples from the model; below it, images are more probable and less diverse; the model's default"
         " if absent",
     ),
@@ -144,7 +124,7 @@ Guidance = Annotated[
     float | None,
     Field(
         allow_inf_nan=False,
-        json_schema_extra={"minimum": 1, "maximum": MAX_GUIDANCE},  # `check_guidance` checks them
+        json_schema_extra={"minimum": 1, "maximum": inputs.MAX_GUIDANCE},  # `check_guidance` checks them
         description="1: none; above, classifier-free guidance by the logits u + guidance (c - u) of a byte's values;"
         " two slots per image; if absent the model's default for images of a class, painted from nothing",
     ),
@@ -153,10 +133,10 @@ Particles = Annotated[
     int | None,
     Field(
         ge=1,
-        le=MAX_PARTICLES,
+        le=inputs.MAX_PARTICLES,
         description="of each image in which a known pixel follows a hidden one, the model's default if absent; else 1",
     ),
-    _whole_number(1, MAX_PARTICLES),
+    _whole_number(1, inputs.MAX_PARTICLES),
 ]
 Frames = Annotated[
     int | None,
@@ -167,28 +147,24 @@ Seconds = Annotated[
     float | None,
     Field(
         allow_inf_nan=False,
-        json_schema_extra={"minimum": MIN_SECONDS, "maximum": MAX_SECONDS},  # `Film` checks them
-        description=f"of a film until its last frame, which stays for {LAST_MS // 1000} more, {DEFAULT_SECONDS:g} if"
-        " absent",
+        json_schema_extra={"minimum": films.MIN_SECONDS, "maximum": films.MAX_SECONDS},  # `Film` checks them
+        description=f"of a film until its last frame, which stays for {films.LAST_MS // 1000} more, "
+        f"{films.DEFAULT_SECONDS:g} if absent",
     ),
 ]
 Scale = Annotated[
     int | None,
     Field(
         ge=1,
-        le=MAX_SCALE,
-        description=f"pixels of a film to one of the images; if absent up to {DEFAULT_SCALE}, while the film has at"
-        f" most {DEFAULT_SIDE} pixels a side",
+        le=films.MAX_SCALE,
+        description=f"pixels of a film to one of the images; if absent up to {films.DEFAULT_SCALE}, while the film has"
+        f" at most {films.DEFAULT_SIDE} pixels a side",
     ),
-    _whole_number(1, MAX_SCALE),
+    _whole_number(1, films.MAX_SCALE),
 ]
 Repeats = Annotated[
     int,
-    Field(
-        ge=MIN_REPEATS,
-        le=MAX_REPEATS,
-        description="estimates of each image, whose mean is returned",
-    ),
+    Field(ge=MIN_REPEATS, le=MAX_REPEATS, description="estimates of each image, whose mean is returned"),
     _whole_number(MIN_REPEATS, MAX_REPEATS),
 ]
 

@@ -44,11 +44,6 @@ def json_limits(models: ModelRegistry) -> JsonLimits:
     return JsonLimits(models.max_images + 1, _base64_length(max_picture_bytes(models)))  # one may be a mask
 
 
-def code_limits(models: ModelRegistry) -> JsonLimits:
-    """Return what a JSON object with codes may have."""
-    return JsonLimits(models.max_images, _base64_length(MAX_JSON_CODE_BYTES))
-
-
 def max_message_bytes(models: ModelRegistry) -> int:
     """Return the bytes that a websocket message needs at most: an image and a mask in base64, and the other fields.
 
@@ -73,7 +68,8 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
     _check_encoding(request)
     if kind == "application/json":
         document = await _body(request)
-        limits = code_limits(models) if has_codes else json_limits(models)
+        codes = JsonLimits(models.max_images, _base64_length(MAX_JSON_CODE_BYTES))
+        limits = codes if has_codes else json_limits(models)
         async with deadline(models.request_timeout), until_disconnect(request):
             return await from_json(await parse_object(document, limits), schema, models)
     if kind == "multipart/form-data":

@@ -18,6 +18,7 @@ from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import MAX_QUOTED, ApiError
 from scanline.server.api.openapi import code_body, json_body, painted, upload_body
+from scanline.server.api.payload import schemas
 from scanline.server.api.payload.accept import accepted
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
 from scanline.server.api.payload.image_output import (
@@ -29,14 +30,7 @@ from scanline.server.api.payload.image_output import (
 )
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImagesAnswer, Usage
-from scanline.server.api.payload.schemas import (
-    DecodingRequest,
-    EditRequest,
-    GenerationRequest,
-    OutputFields,
-    PaintFields,
-    PictureFields,
-)
+from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, PaintFields
 from scanline.server.api.payload.uploads import read_fields, read_json
 from scanline.server.api.plans import decode_task, paint_task
 from scanline.server.api.routes.image_events import EventStream
@@ -52,7 +46,7 @@ def router(models: ModelRegistry) -> APIRouter:
     """Return the routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
     generation, edit = json_body(GenerationRequest, {"n": 4, "seed": 7}), upload_body(EditRequest, {"keep_rows": 14})
-    decoding = code_body(DecodingRequest)
+    decoding = code_body(schemas.DecodingRequest)
 
     @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
     async def generate_images(request: Request) -> Response:
@@ -67,7 +61,7 @@ def router(models: ModelRegistry) -> APIRouter:
     @routes.post("/decodings", response_model=DecodingsAnswer, responses=painted(), openapi_extra=decoding)
     async def decode_images(request: Request) -> Response:
         """Return the images of codes, byte for byte."""
-        fields = await read_fields(request, DecodingRequest, models)
+        fields = await read_fields(request, schemas.DecodingRequest, models)
         async with deadline(models.request_timeout), until_disconnect(request):
             decoding = await decode_task(models, fields)
         return _respond(models, request, fields, DecodingsAnswer, decoding)
@@ -78,7 +72,7 @@ def router(models: ModelRegistry) -> APIRouter:
 def _respond(
     models: ModelRegistry,
     request: Request,
-    fields: OutputFields,
+    fields: schemas.OutputFields,
     answer: type[DecodingsAnswer],
     decoding: tuple[ServedModel, PaintTask] | None = None,
 ) -> Response:
@@ -98,15 +92,13 @@ def _respond(
     elif media_type != NPY:
         kind = fields.output_format if media_type == JSON else KINDS[media_type]
         check_still(width, height, config.channels, kind, rows * columns)
-    pictures = UploadedPictures(model, fields, resize) if isinstance(fields, PictureFields) else None
+    pictures = UploadedPictures(model, fields, resize) if isinstance(fields, schemas.PictureFields) else None
     if fields.stream:
         if film and media_type == JSON:
             fields.refuse_film("events have pictures, leave it out")
         if media_type != JSON:
-            message = (
-                f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
-            )
-            raise InvalidInput(message, "stream")
+            reason = f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
+            raise InvalidInput(reason, "stream")
         return EventStream(request, models, model, task, fields, output, pictures)
 
     async def work(send: Send) -> bytes | None:
@@ -130,7 +122,7 @@ def _respond(
     return WorkingResponse(work)
 
 
-def _film(fields: OutputFields, media_type: str) -> Film | None:
+def _film(fields: schemas.OutputFields, media_type: str) -> Film | None:
     """Return the film to answer with, None for other answers; InvalidInput where only the fields ask for one."""
     kind = MEDIA_TYPES[fields.output_format] if media_type == JSON else media_type
     if kind in FILMS:
@@ -140,7 +132,7 @@ def _film(fields: OutputFields, media_type: str) -> Film | None:
     return None
 
 
-def _media_type(request: Request, fields: OutputFields) -> str:
+def _media_type(request: Request, fields: schemas.OutputFields) -> str:
     """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture."""
     kinds = accepted(request)
     for kind in kinds:

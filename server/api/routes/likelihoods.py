@@ -1,5 +1,4 @@
-"""POST /v1/images/likelihoods and /classifications: bits of images, as a whole, of their known pixels, or under each
-class."""
+"""POST /v1/images/likelihoods, /classifications: bits of whole images, of known pixels, or under each class."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -20,25 +19,11 @@ from scanline.model.tasks.score import Scores, ScoreValues
 from scanline.model.tasks.task import Task
 from scanline.server.api.client import client_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
-from scanline.server.api.payload import offload
-from scanline.server.api.payload.answers import (
-    JSON,
-    WorkingResponse,
-    check_per_pixel,
-    listed_chunks,
-    scored_chunks,
-    send_answer,
-)
+from scanline.server.api.payload import answers, offload, response_schemas
+from scanline.server.api.payload.answers import JSON, WorkingResponse, listed_chunks, send_answer
 from scanline.server.api.payload.image_output import finite_or_null, upload_fields
 from scanline.server.api.payload.pictures import UploadedPictures
-from scanline.server.api.payload.response_schemas import (
-    ClassificationData,
-    ClassificationsAnswer,
-    Evidence,
-    EvidenceAnswer,
-    Likelihood,
-    LikelihoodsAnswer,
-)
+from scanline.server.api.payload.response_schemas import ClassificationsAnswer, EvidenceAnswer, LikelihoodsAnswer
 from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest, PictureFields
 from scanline.server.api.payload.uploads import read_fields
 from scanline.server.api.plans import values_of
@@ -49,7 +34,7 @@ from scanline.server.models.registry import ModelRegistry, ServedModel
 def router(models: ModelRegistry) -> APIRouter:
     """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    likelihood, classification = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
+    likelihood, classified = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
     refused = errors(*WORK_ERRORS)
     either = LikelihoodsAnswer | EvidenceAnswer
 
@@ -60,9 +45,7 @@ def router(models: ModelRegistry) -> APIRouter:
         model = models.usable(fields.model)
         return (_estimate if fields.has_mask else _score)(models, model, request, fields)
 
-    @routes.post(
-        "/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classification
-    )
+    @routes.post("/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classified)
     async def classify_images(request: Request) -> Response:
         """Return the most probable class of given images, and what each class says of them."""
         fields = await read_fields(request, ClassificationRequest, models)
@@ -75,11 +58,11 @@ def _score(models: ModelRegistry, model: ServedModel, request: Request, fields: 
     task = score.plan(model, values_of(ScoreValues, fields, pictures=len(fields.image)))
     models.check_count(task.count, "image")
     if fields.per_pixel:
-        check_per_pixel(len(fields.image), model.config)
+        answers.check_per_pixel(len(fields.image), model.config)
 
     def answer(uploaded: tuple[str, ...], scores: Scores) -> AsyncIterator[bytes]:
         whole = LikelihoodsAnswer(**_common(model, uploaded), typical_bits_per_dim=model.typical_bits_per_dim)
-        return scored_chunks(whole, _likelihoods(scores), scores, model.config, fields.per_pixel)
+        return answers.scored_chunks(whole, _likelihoods(scores), scores, model.config, fields.per_pixel)
 
     return _read(models, model, request, fields, task, answer)
 
@@ -139,10 +122,10 @@ def _common(model: ServedModel, uploaded: tuple[str, ...]) -> dict[str, Any]:
     return {"created": int(time.time()), "model": model.id, "data": [], **upload_fields(uploaded)}
 
 
-def _evidence(found: Estimates) -> Iterator[Evidence]:
+def _evidence(found: Estimates) -> Iterator[response_schemas.Evidence]:
     """Yield the estimate of each image."""
     for index, mean in enumerate(found.estimates):
-        yield Evidence(
+        yield response_schemas.Evidence(
             index=index,
             evidence_bits=finite_or_null(mean.bits),
             standard_error=finite_or_null(mean.standard_error),
@@ -151,14 +134,14 @@ def _evidence(found: Estimates) -> Iterator[Evidence]:
         )
 
 
-def _likelihoods(scores: Scores) -> Iterator[Likelihood]:
+def _likelihoods(scores: Scores) -> Iterator[response_schemas.Likelihood]:
     """Yield the answer of each image, without the bits of its bytes."""
     for index, bits in enumerate(scores.bits):
         outlier = _outlier_fields(scores.tail_probabilities, scores.noisy, index)
-        yield Likelihood(index=index, bits_per_dim=finite_or_null(bits.mean()), **outlier)
+        yield response_schemas.Likelihood(index=index, bits_per_dim=finite_or_null(bits.mean()), **outlier)
 
 
-def _classifications(found: Classification, config: ModelConfig) -> Iterator[ClassificationData]:
+def _classifications(found: Classification, config: ModelConfig) -> Iterator[response_schemas.ClassificationData]:
     """Yield the answer of each image, from its posteriors and its bits under each class."""
 
     def named(values: Iterable[float | None]) -> dict[str, Any]:
@@ -171,7 +154,7 @@ def _classifications(found: Classification, config: ModelConfig) -> Iterator[Cla
             read["posterior_by_bits"] = named(by_bits[index].tolist())
             read["bits_per_dim"] = named(map(finite_or_null, bits[index] / config.bytes))
             read["any_class_bits_per_dim"] = finite_or_null(float(mixture_bits(bits[index])) / config.bytes)
-        yield ClassificationData(
+        yield response_schemas.ClassificationData(
             index=index,
             class_=best,
             posterior=named(probabilities[index].tolist()),

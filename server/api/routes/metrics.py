@@ -192,9 +192,7 @@ def _of_models(registry: ModelRegistry) -> Iterator[Metric]:
 def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     """Yield the server's build, its HTTP responses and its websockets."""
     build = _build()
-    info = GaugeMetricFamily(
-        PREFIX + "build_info", "Versions of this server; the value is always 1.", labels=list(build)
-    )
+    info = GaugeMetricFamily(PREFIX + "build_info", "Versions of this server; the value is 1.", labels=list(build))
     info.add_metric(list(build.values()), 1)
     yield info
     labels = ["method", "path", "status"]
@@ -229,10 +227,7 @@ def _of_budgets(budgets: Budgets) -> Iterator[Metric]:
     limits = {
         "connections": ("Open connections, websockets included.", budgets.connections),
         "connection_arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
-        "connection_unread_bytes": (
-            "Bytes of answers written to connections that clients have not read.",
-            budgets.unread,
-        ),
+        "connection_unread_bytes": ("Bytes of answers written to connections and not read by clients.", budgets.unread),
     }
     for name, (about, budget) in limits.items():
         yield GaugeMetricFamily(PREFIX + name, about, value=budget.used)
@@ -281,12 +276,8 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
     All label values are exported from the start, as 0, so that rate() is defined before the first event.
     """
     labels = ["model_name", "operation", "finished_reason"]
-    requests = CounterMetricFamily(
-        PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels
-    )
-    images = CounterMetricFamily(
-        PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels
-    )
+    jobs = CounterMetricFamily(PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels)
+    done = CounterMetricFamily(PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels)
     refused = CounterMetricFamily(
         PREFIX + "requests_rejected",
         "Requests that were not accepted, by reason.",
@@ -296,11 +287,11 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
         counters = model.engine.counters
         for operation in OPERATIONS:
             for end in ENDS:
-                requests.add_metric([model.id, operation, end], counters.requests[operation, end])
-                images.add_metric([model.id, operation, end], counters.images[operation, end])
+                jobs.add_metric([model.id, operation, end], counters.requests[operation, end])
+                done.add_metric([model.id, operation, end], counters.images[operation, end])
         for reason in REFUSALS:
             refused.add_metric([model.id, reason], counters.refused[reason])
-    yield from (requests, images, refused)
+    yield from (jobs, done, refused)
     seconds: dict[tuple[str, ...], Histogram] = {
         (model.id, name): histogram for model in models for name, histogram in model.engine.counters.seconds.items()
     }

@@ -44,13 +44,9 @@ class Assets(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
-        if (
-            response.status_code == 200
-            and path.endswith(COMPRESSED)
-            and "range" not in (headers := Headers(scope=scope))
-        ):
+        if response.status_code == 200 and path.endswith(COMPRESSED) and "range" not in (sent := Headers(scope=scope)):
             response.headers["vary"] = "accept-encoding"
-            if "gzip" in headers.get("accept-encoding", ""):
+            if "gzip" in sent.get("accept-encoding", ""):
                 response = await self._as_gzip(path, response)
         response.headers.update(POLICY_HEADER)
         if response.status_code < 400:

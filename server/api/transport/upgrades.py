@@ -2,15 +2,7 @@
 
 from collections.abc import Iterable
 
-from websockets.exceptions import (
-    HeaderLineTooLong,
-    InvalidHandshake,
-    InvalidHeader,
-    InvalidMethod,
-    InvalidUpgrade,
-    RequestLineTooLong,
-    TooManyHeaders,
-)
+from websockets import exceptions
 from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS, Request
 from websockets.server import ServerProtocol
 
@@ -26,16 +18,16 @@ def handshake_error(connection: ServerProtocol) -> ApiError | None:
         try:
             connection.process_request(connection.events[0])
             return None
-        except InvalidHandshake as error:
+        except exceptions.InvalidHandshake as error:
             failure = error
     match failure:
-        case RequestLineTooLong() | HeaderLineTooLong():
+        case exceptions.RequestLineTooLong() | exceptions.HeaderLineTooLong():
             reason = f"a line is longer than {MAX_LINE_LENGTH} bytes"
-        case TooManyHeaders():
+        case exceptions.TooManyHeaders():
             reason = f"it has more than {MAX_NUM_HEADERS} headers"
-        case InvalidMethod():
+        case exceptions.InvalidMethod():
             reason = "its method must be GET"
-        case InvalidUpgrade() | InvalidHeader():
+        case exceptions.InvalidUpgrade() | exceptions.InvalidHeader():
             reason = f"its header {failure.name} is missing or wrong"
         case _:
             reason = "it is malformed"

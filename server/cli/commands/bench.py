@@ -40,9 +40,7 @@ def bench(
     from scanline.server.cli.progress import progress_bar
 
     on, backends = resolve_backend(device, backend)
-    options = BenchOptions(
-        _whole_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision, backends
-    )
+    options = BenchOptions(_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision, backends)
     network = load(model, random, on)
     name = f"{random}, random weights" if random else model or zoo.DEFAULT
     with progress_bar() as bar:
@@ -55,7 +53,7 @@ def bench(
         print_report(result, Console())
 
 
-def _whole_numbers(text: str) -> tuple[int, ...]:
+def _numbers(text: str) -> tuple[int, ...]:
     """Return the numbers of a comma-separated list, without repetitions."""
     try:
         return tuple(dict.fromkeys(int(word) for word in text.split(",")))

@@ -23,12 +23,7 @@ def import_checkpoint(
 
     from scanline.model import datasets
     from scanline.model.formats.checkpoint import save_model
-    from scanline.model.formats.fast_transformers import (
-        ForeignCheckpointError,
-        dataset_of,
-        from_state,
-        read_checkpoint,
-    )
+    from scanline.model.formats.fast_transformers import ForeignCheckpointError, dataset_of, from_state, read_checkpoint
 
     state = read_checkpoint(checkpoint)
     try:

@@ -13,22 +13,13 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from scanline.model.formats.model_dir import (
-    CLASS_HEAD,
-    CONFIG,
-    EVALUATION,
-    GENERATION,
-    INDEX,
-    MAX_SMALL_BYTES,
-    ModelDirectoryError,
-    load_config,
-    weight_files,
-)
+from scanline.model.formats import model_dir
+from scanline.model.formats.model_dir import ModelDirectoryError, load_config, weight_files
 from scanline.model.named_files import MAX_INPUT, check_file, read_file
 
 PREFIX = "scanline-model-"
 LOCK = "lock"  # of a copy; held as long as its server lives
-SMALL_FILES = (CONFIG, INDEX, EVALUATION, GENERATION, CLASS_HEAD)
+SMALL_FILES = (model_dir.CONFIG, model_dir.INDEX, model_dir.EVALUATION, model_dir.GENERATION, model_dir.CLASS_HEAD)
 CHUNK_BYTES = 1 << 20
 
 
@@ -45,7 +36,7 @@ class ModelCopy:
             self.directory.mkdir()
             for name in SMALL_FILES:
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    check_file(source / name, MAX_SMALL_BYTES)
+                    check_file(source / name, model_dir.MAX_SMALL_BYTES)
                     shutil.copy2(source / name, self.directory / name)
         except OSError as error:
             raise ValueError(f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}") from None
@@ -64,14 +55,14 @@ def copy_weights(source: Path, target: Path) -> None:
             raise ModelDirectoryError(f"{source / name} is missing") from None
         except OSError as error:
             raise ModelDirectoryError(f"{source / name} cannot be copied to {place}: {error.strerror}") from None
-    for name in (CONFIG, INDEX):
+    for name in (model_dir.CONFIG, model_dir.INDEX):
         if _content(source / name) != _content(target / name):
             raise ModelDirectoryError(f"{source / name} was changed while the model was read; try again")
 
 
 def _content(path: Path) -> bytes | None:
     try:
-        return read_file(path, MAX_SMALL_BYTES)
+        return read_file(path, model_dir.MAX_SMALL_BYTES)
     except OSError:
         return None
 

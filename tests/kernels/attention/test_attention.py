@@ -1,5 +1,4 @@
-"""Linear attention against the literal sums, at odd sizes: causal in chunks, with its final state and gradients
-(eq. 13-15), and without a mask (eq. 4). Training holds O(N max(C, M)) numbers for a head, never an [N, C, M] tensor."""
+"""Linear attention against the literal sums, at odd sizes: causal in chunks (eq. 13-15), and without a mask (eq. 4)."""
 
 import pytest
 import torch

@@ -1,5 +1,4 @@
-"""Causal linear attention's Triton kernels, and those of a projection in training, against the literal loop and its
-gradients in float64; and that a GPU on which they do not run has torch's."""
+"""Causal linear attention's Triton kernels, those of training too, against the literal loop and its gradients."""
 
 import logging
 from collections.abc import Iterator
@@ -46,9 +45,7 @@ def test_results_and_gradients_agree_with_the_reference(length: int, widths: tup
 
 
 @pytest.mark.parametrize(("length", "widths"), [(32, (5, 8)), (41, (17, 3))])
-def test_segments_side_by_side_give_the_same_results_and_gradients(
-    length: int, widths: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segments_side_by_side_are_equal(length: int, widths: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LONG", "SEGMENT"):
         monkeypatch.setattr(kernels, name, 16)
     assert_agrees(there(*sequence(length, *widths, batch=1)), there(*state(*widths, batch=1)))
@@ -128,16 +125,16 @@ def test_of_a_projection_results_and_the_gradient_are_those_of_the_reference(
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A GPU that lacks nothing, so far as it is asked; without one, the interpreter."""
-    attention._best_on_gpu.cache_clear()
+    attention._on_gpu.cache_clear()
     monkeypatch.setattr(gpu, "missing", lambda device: None)
     for name in ("LONG", "SEGMENT"):  # few positions, for the interpreter, and still all kernels
         monkeypatch.setattr(kernels, name, 16)
     yield monkeypatch
-    attention._best_on_gpu.cache_clear()
+    attention._on_gpu.cache_clear()
 
 
 def best(gradients: bool) -> object:
-    return attention._best_on_gpu(torch.device(DEVICE), torch.float32, 8, 6, gradients)
+    return attention._on_gpu(torch.device(DEVICE), torch.float32, 8, 6, gradients)
 
 
 @pytest.mark.parametrize("gradients", [False, True])

@@ -1,5 +1,4 @@
-"""The causal convolution in Triton: the reference's numbers pixel by pixel, and equal bits of many pixels at once. Norm
-and convolution as training on a GPU computes them, against the literal loop and float64's gradients."""
+"""The causal convolution in Triton, of painting and of training, against the literal loop and its gradients."""
 
 import pytest
 import torch
@@ -125,9 +124,7 @@ def test_the_network_trains_by_them_in_one_graph(dtype: torch.dtype, monkeypatch
         assert (result - found[0]).norm() < (1e-5 if dtype == torch.float32 else 0.02) * found[0].norm()
 
 
-def test_kernels_that_do_not_run_are_not_used_and_one_line_says_why(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_kernels_that_do_not_run_are_unused(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     gpu._trains.cache_clear()
     monkeypatch.setattr(gpu, "TRAINING", DEVICE)
     monkeypatch.setattr(gpu, "missing", lambda device: "Triton is not installed")

@@ -13,7 +13,7 @@ from scanline.kernels.codec.reference import Starts, find, for_each_channel, int
 from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.network.distribution import Distribution
-from tests.support.engine.slot_arrays import BATCH, POOL, Pool, channels, copy, pool, sample, some_slots, with_base
+from tests.support.engine.pools import BATCH, POOL, Pool, channels, copy, pool, sample, some_slots, with_base
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 

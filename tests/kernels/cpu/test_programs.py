@@ -1,6 +1,4 @@
-"""C++ of the kernel alone. fma, exp, log and what is made of them: the same bits everywhere, and errors as small as
-elementwise.h says. The number of threads that share a tile: the fastest, found by trying, and again when that changes.
-"""
+"""C++ of the kernel alone: the same bits everywhere, errors as elementwise.h says, and threads that share a tile."""
 
 import platform
 import subprocess

@@ -1,5 +1,4 @@
-"""The fused recurrent step against the literal loop: chosen slots step, all others are not changed. Successive steps in
-one launch are as many launches of it, bit for bit."""
+"""The fused recurrent step, and many in one launch, against the literal loop: other slots are not changed."""
 
 import pytest
 import torch
@@ -17,8 +16,7 @@ HEADS, POOL = 3, 7
 
 
 def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, ...]:
-    """A projection before the feature map, s, z, no deferred steps, positions and the slots it belongs to, one of them
-    none."""
+    """A projection before the feature map, s, z, no deferred steps, positions and its slots, one of them none."""
     projected = torch.randn(batch, HEADS * (2 * key_width + value_width))
     s, z = torch.randn(POOL, HEADS, key_width, value_width), torch.rand(POOL, HEADS, key_width) * 3
     slots = torch.randperm(POOL)[:batch]
@@ -28,9 +26,7 @@ def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, 
     return there(projected, s, z, deferred, torch.arange(POOL), slots)
 
 
-def expected_of(
-    projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, slots: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def law_of(projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, slots: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """y, s and z of the chosen slots by the reference, in float64."""
     _, heads, key_width, value_width = s.shape
     live = slots >= 0
@@ -45,7 +41,7 @@ def expected_of(
 @pytest.mark.parametrize("batch", [1, 5])
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     projected, s, z, *rest, slots = inputs(batch, *widths)
-    expected, live = expected_of(projected, s, z, slots), slots >= 0
+    expected, live = law_of(projected, s, z, slots), slots >= 0
     y = fused_recurrent_step(projected, s, z, *rest, slots)
     results = (y[live], s[slots[live]], z[slots[live]])
     for name, reference_, result in zip(("y", "s", "z"), expected, results, strict=True):
@@ -75,7 +71,7 @@ def test_a_step_does_not_depend_on_the_batch() -> None:
 def test_a_state_stored_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dtype) -> None:
     projected, s, z, *rest, slots = inputs(5, 8, 5)
     s = s.to(state_dtype)
-    expected_y, expected_s, _ = expected_of(projected, s, z, slots)
+    expected_y, expected_s, _ = law_of(projected, s, z, slots)
     y = fused_recurrent_step(projected, s, z, *rest, slots)
     live = slots >= 0
     assert_close("y, from sums that are not rounded yet", expected_y, y[live])

@@ -1,7 +1,6 @@
-"""Sampling in Triton by each distribution: the bytes and costs of its reference, from posteriors given known bytes; and
-the parts that the kernels share, the random words of kernels/philox.py and the weight that a uniform picks."""
+"""Sampling in Triton by each distribution, and the parts that the kernels share, against the references."""
 
-import math
+from math import e, inf, log, log2, nan
 
 import pytest
 import torch
@@ -17,18 +16,7 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.triton.sampling import check, draw_uniforms, pick
 from scanline.model.network.distribution import Distribution
 from tests.support.close import assert_close
-from tests.support.engine.slot_arrays import (
-    BATCH,
-    POOL,
-    Pool,
-    channels,
-    copy,
-    guiding,
-    pool,
-    sample,
-    some_slots,
-    with_base,
-)
+from tests.support.engine.pools import BATCH, POOL, Pool, channels, copy, guiding, pool, sample, some_slots, with_base
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
@@ -117,10 +105,10 @@ def test_an_image_alone_has_the_same_bits(distribution: Distribution) -> None:
     ("byte", "mean", "raw", "cost"),
     [
         # the middle of one very wide component, where the two ends of a bin differ in their last bits only
-        (128, 0.0, 8.0, -math.log2(1 / 127.5 / math.e**8 / 4)),
+        (128, 0.0, 8.0, -log2(1 / 127.5 / e**8 / 4)),
         # black where one component at white has the narrowest scale, floored at e^-7: its probability underflows, and
         # log sigmoid(-x) is -x for an x as large
-        (0, 1.0, -60.0, (2 - 1 / 255) * math.e**7 / math.log(2)),
+        (0, 1.0, -60.0, (2 - 1 / 255) * e**7 / log(2)),
     ],
 )
 def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, raw: float, cost: float) -> None:
@@ -190,7 +178,7 @@ def test_a_guided_pair_draws_the_reference_s_bytes_and_pays_for_them_under_its_o
     assert_close("known bits", (costs * known).sum(dim=1), (after["known_bits"] - before["known_bits"])[slots])
 
 
-@pytest.mark.parametrize(("distribution", "value"), [(Categorical(), math.nan), (PixelLogistics(5, 3), math.inf)])
+@pytest.mark.parametrize(("distribution", "value"), [(Categorical(), nan), (PixelLogistics(5, 3), inf)])
 def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(distribution: Distribution, value: float) -> None:
     before = with_pairs(pool_of(distribution))
     parameters, base = (part[:4].contiguous() for part in case(distribution))
@@ -202,12 +190,7 @@ def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(distributio
 
 @pytest.mark.parametrize(
     ("distribution", "value"),
-    [
-        (Categorical(), math.nan),
-        (Categorical(), -math.inf),
-        (PixelLogistics(3, 1), math.inf),
-        (PixelLogistics(2, 3), math.nan),
-    ],
+    [(Categorical(), nan), (Categorical(), -inf), (PixelLogistics(3, 1), inf), (PixelLogistics(2, 3), nan)],
     ids=str,
 )
 def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(distribution: Distribution, value: float) -> None:

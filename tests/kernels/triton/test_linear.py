@@ -1,5 +1,4 @@
-"""Products of float16 pairs: exact to 21 bits, whatever is fused to them, and independent of the batch; and moments of
-rows against torch's mean and variance, in blocks."""
+"""Products of float16 pairs: exact to 21 bits, whatever is fused to them, in any batch; and moments of rows."""
 
 import pytest
 import torch

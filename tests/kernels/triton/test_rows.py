@@ -1,5 +1,4 @@
-"""Gathers of rows in Triton: of the tables at the start of a byte's step, of a pass over known bytes, and copies of
-whole slots, nothing where a slot is its own source."""
+"""Gathers of rows in Triton: of tables for a step, of a pass over known bytes, and copies of whole slots."""
 
 import pytest
 import torch
@@ -131,9 +130,7 @@ def test_what_is_no_number_is_copied_as_it_is() -> None:
     assert words.tolist() == [[0x7FC12345], [0x7FC12345]]
 
 
-def test_slots_that_do_not_fit_are_refused_and_of_no_numbers_nothing_is_launched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slots_that_do_not_fit_are_refused_and_no_numbers_launch_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_copy_slots", None)
     copy_slots(torch.zeros(0, 3, 4), torch.arange(3), torch.arange(3), layered=True)
     with pytest.raises(ValueError, match=r"sources \[2\] and targets \[3\] do not fit"):

@@ -1,5 +1,4 @@
-"""The window in Triton: the bits of the reference on a CPU, at every pixel. On a GPU torch divides by a number by
-multiplying by its inverse, which rounds differently."""
+"""The window in Triton: the bits of the reference on a CPU; a GPU's torch divides with another rounding."""
 
 import pytest
 import torch

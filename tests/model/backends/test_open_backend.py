@@ -102,9 +102,7 @@ def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_b
     assert (generator.backend_name, names(generator.fallbacks)) == ("eager", [*TRITON])
 
 
-def test_where_wide_and_narrow_programs_round_differently_narrow_ones_are_used_alone(
-    model: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_programs_round_apart_narrow_ones_are_used(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     multiply = cuda_step.linear
 
     def rounded_up(x: torch.Tensor, weight: Halves, bias: torch.Tensor, out: torch.Tensor, *how: Any) -> None:

@@ -99,9 +99,7 @@ def test_wrong_inputs_and_results_of_a_step_are_found(kind: str) -> None:
         ("put_codes", "images are not painted again from their codes"),
     ],
 )
-def test_particles_that_are_not_copied_and_codes_that_are_not_read_are_found(
-    act: str, sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_of_particles_and_codes_are_found(act: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = EagerBackend(small_models.model(CONFIG))
     monkeypatch.setattr(backend, act, lambda *_: None)
     with pytest.raises(WrongResultsError, match=sentence):

@@ -1,6 +1,4 @@
-"""Images join and leave a pool in batches: numpy on the host and torch's operations for a GPU do the same. Memory for
-an image in flight is taken when the generator is made, the same at every position. The torch backend computes tiles of
-slots: of a size that suits the device, and none without images."""
+"""Images join and leave a pool in batches, on the host and by torch; tiles of slots, none without images."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -167,9 +165,7 @@ def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_ne
 
 
 @pytest.mark.parametrize(("capability", "rows"), [((7, 5), 128), ((8, 0), 1024)])
-def test_one_image_costs_one_tile_which_is_small_on_cards_that_only_torch_runs_on(
-    capability: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_image_costs_one_tile(capability: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(eager, "TILE", eager.tile(torch.device("cuda")))
     model = small_models.model(small_models.config(height=1, width=2, layers=1, heads=1))

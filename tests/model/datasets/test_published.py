@@ -1,5 +1,4 @@
-"""Published data sets: MNIST's idx files, and CIFAR-10 as binary files and as pickles, which run no code; and how a
-data set without parts of its own is split."""
+"""Published data sets: MNIST's idx files, CIFAR-10 as binary and as pickles, which run no code; and splits."""
 
 import contextlib
 import gzip
@@ -89,9 +88,7 @@ def test_a_wrong_file_of_labels(tmp_path: Path, case: str) -> None:
     refused(sentence, labels, "mnist", tmp_path, "test", np.empty((5, 1)))
 
 
-def test_a_missing_directory_a_shape_of_no_set_and_a_file_that_unpacks_to_too_much_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_directory_a_shape_of_no_set_and_a_bomb_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused("nowhere is not a directory", load, "mnist", tmp_path / "nowhere", "train")
     assert (of_shape(28, 28, 1), of_shape(32, 32, 3)) == ("mnist", "cifar10")
     refused("no data set has images of 28 x 28 x 3", of_shape, 28, 28, 3)

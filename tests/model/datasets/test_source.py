@@ -1,5 +1,4 @@
-"""Data sets that --data accepts, recognised by their files: published files, a folder of pictures, a .npy array; their
-classes and labels."""
+"""Data sets that --data accepts: published files, a folder of pictures, a .npy array; their classes and labels."""
 
 import gzip
 import json
@@ -141,7 +140,7 @@ def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Pa
     (tmp_path / "real" / "loop").symlink_to(tmp_path / "real")
     found = open_data(tmp_path / "real")
     assert len(found.train) + len(found.test) == 5
-    assert [str(refused) for refused in found.refused] == ["loop: it is a link to a folder that is read already"]
+    assert [str(refused) for refused in found.refused] == ["loop: it links to a folder that is read already"]
     (tmp_path / "real" / "loop").unlink()
     labels = open_data(tmp_path / "real", classes=True).labels
     assert labels.names == ("a", "b")
@@ -307,7 +306,7 @@ NO_CLASSES: dict[str, tuple[list[str], str]] = {
     "a loose picture": (["a/1.png", "b/1.png", "1.png"], "1.png is not in a subfolder of {}, so it has no class"),
     "one class": (["a/1.png", "a/2.png"], "{} must have from 2 to 1,000 subfolders, which are the classes, not 1"),
     "too many": ([f"{i}/1.png" for i in range(1001)], "{} must have from 2 to 1,000 subfolders, which"),
-    "one name in two forms": (["caf\u00e9/1.png", "cafe\u0301/1.png"], "of {} do not name two classes: names are in"),
+    "one name in two forms": (["caf\u00e9/1.png", "cafe\u0301/1.png"], "of {} do not name two classes: names are"),
     "one name": (["Cat/1.png", "cat/1.png"], "the subfolders Cat and cat of {} do not name two classes"),
     "an only picture to test on": (["a/0.png", "a/1.png", "b/0.png"], "{} has no training image of the class b"),
 }

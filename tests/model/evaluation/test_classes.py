@@ -1,4 +1,4 @@
-"""Figures of a model's classes: true class, classification and samples are of the classes that they name."""
+"""Figures of a model's classes, each of the images that its name says; and the table of guidance, a row a weight."""
 
 import html
 import re
@@ -9,19 +9,14 @@ import pytest
 import torch
 
 from scanline.model.datasets import CLASSES
+from scanline.model.evaluation import classes
 from scanline.model.evaluation.class_section import class_section
-from scanline.model.evaluation.classes import (
-    Answers,
-    ClassMeasurements,
-    ClassSamples,
-    class_figures,
-    labels_of_set,
-    measure_classes,
-)
-from scanline.model.evaluation.classifier import Classifier, Predictions
-from scanline.model.evaluation.classifier import classify as seen
-from scanline.model.evaluation.likelihood import bits
-from scanline.model.evaluation.metrics import card_rows, sure_share
+from scanline.model.evaluation.classes import ClassMeasurements, class_figures, measure_classes
+from scanline.model.evaluation.classifier import Classifier, Predictions, classify
+from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
+from scanline.model.evaluation.guidance import guidance_figures, within_class_distance
+from scanline.model.evaluation.likelihood import bits, bits_per_dim
+from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality, sure_share
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
@@ -45,11 +40,11 @@ def label(digit: int) -> int:
 
 
 def test_the_labels_are_found_by_name_and_other_classes_are_none_of_the_set() -> None:
-    labels = labels_of_set(CONFIG, "mnist")
+    labels = classes.labels_of_set(CONFIG, "mnist")
     assert labels is not None
     assert labels.tolist() == [label(digit) for digit in range(10)]
-    assert labels_of_set(CONFIG, "cifar10") is None
-    assert labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
+    assert classes.labels_of_set(CONFIG, "cifar10") is None
+    assert classes.labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
 
 
 def test_bits_with_the_true_class_are_those_of_each_images_own_label(found: ClassMeasurements) -> None:
@@ -59,9 +54,7 @@ def test_bits_with_the_true_class_are_those_of_each_images_own_label(found: Clas
     assert not np.allclose(found.true_class, bits(MODEL, torch.from_numpy(TEST)).mean(dim=1).numpy())
 
 
-def test_an_image_is_given_the_class_with_which_it_costs_least_or_the_mean_of_all_probabilities(
-    found: ClassMeasurements,
-) -> None:
+def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: ClassMeasurements) -> None:
     images = torch.from_numpy(TEST[:6])
     under = torch.stack([bits(MODEL, images, torch.full((6,), label(d))).sum(1) for d in range(10)], 1)
     expected = np.zeros((10, 10), np.int64)
@@ -86,7 +79,7 @@ def test_samples_are_of_the_class_of_their_row(found: ClassMeasurements) -> None
     for digit in (0, 7):
         painted = paint_request(MODEL, GenerateRequest(0, 11, 4, label=label(digit))).images
         np.testing.assert_array_equal(found.samples.shown[digit], painted[:10])
-        counts = np.bincount(seen(CLASSIFIER, painted).classes, minlength=10)
+        counts = np.bincount(classify(CLASSIFIER, painted).classes, minlength=10)
         np.testing.assert_array_equal(found.samples.confusion[digit], counts)
 
 
@@ -99,10 +92,10 @@ def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
 def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     true, said = np.arange(100) % 10, np.where(np.arange(100) < 20, 7, np.arange(100) % 10)  # 18 of 20 of them wrong
     sure = np.where(np.arange(100) < 50, 0.98, 0.995)[:, None]
-    by_bits = Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
+    by_bits = classes.Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
     given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])  # nineteen of each, ten of them right
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
-    samples = ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
+    samples = classes.ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
     np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(
         ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), by_bits, samples, readings=1000, by_head=by_bits)
@@ -118,17 +111,10 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     assert (figures["samples"]["each"], figures["samples"]["seed"]) == (19, 3)
 
 
-def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements) -> None:
+def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements, compared: Comparison) -> None:
     figures = class_figures(found)
     evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 9, "classes": figures}
-    evaluation["quality"] = {
-        "samples": 60,
-        "sample_bits_per_dim": {"mean": 0.99, "standard_error": 0.005},
-        "recognisable": {"samples": 0.853, "test_images": 0.97},
-        "frechet_distance": {"samples": 3.74, "test_images": 0.41},
-        "nearest_training_image": {"copies": 0, "samples_median": 49.2, "test_images_median": 39.1},
-        "classifier": {"test_accuracy": 0.987},
-    }
+    evaluation["quality"] = quality(compared)
     section = class_section(CONFIG, evaluation, found)
     assert len(re.findall(r'src="data:image/png;base64,', section)) == 3
     text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", section)).split())
@@ -140,15 +126,101 @@ def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements) -> 
     assert f"head, {head['accuracy']:.2%} ± {head['standard_error']:.2%} of 9 test images are right, at one" in text
     assert f"gives {samples['as_asked']:.1%} of 11 samples of each class the class asked for" in text
     rows = card_rows(evaluation).split("\n")[2:]
-    assert rows == [
+    spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f}"
+    assert rows[:2] == [
         f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- {true['standard_error']:.4f} on 9 test"
         " images |",
-        f"| test bits/dim where the class is drawn | {drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f} on 6"
-        " test images |",
-        f"| classification by the class head | {head['accuracy']:.1%} +- {head['standard_error']:.1%} of 9 test images"
-        f"{sure_share(head)} |",
-        f"| classification by the bits under every class | {right['accuracy']:.1%} +- {right['standard_error']:.1%} of"
-        f" 6 test images{sure_share(right)} |",
-        f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for to a small classifier, from"
-        f" {min(samples['as_asked_of_each']):.1%} to {max(samples['as_asked_of_each']):.1%} of a class |",
+        f"| test bits/dim where the class is drawn | {spread} on 6 test images |",
     ]
+    for row, (what, given) in zip(rows[2:4], (("class head", head), ("bits under every class", right)), strict=True):
+        share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%} of {given['images']} test images"
+        assert row == f"| classification by the {what} | {share}{sure_share(given)} |"
+    assert rows[4].startswith(f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for")
+
+
+WORDS = tuple((str(digit),) for digit in range(10))
+GUIDED = small_models.config(height=6, width=5, layers=1, classes=WORDS, predicts="categorical")
+GUIDED_MODEL = small_models.model(GUIDED)
+TRAINING, TESTS = small_models.images(GUIDED, 60, seed=1), small_models.images(GUIDED, 130, seed=2)
+LABELS = np.random.default_rng(3).integers(0, 9, 130).astype(np.uint8)  # no test image is a nine
+EACH = 4
+
+
+@pytest.fixture(scope="module")
+def guided() -> ClassMeasurements:
+    asked = {"classified": 0, "each": EACH, "classifier": CLASSIFIER, "guidance": (3.0, 1.5), "seed": 4}
+    return measure_classes(GUIDED_MODEL, "mnist", TESTS[:2], LABELS[:2], **asked)
+
+
+@pytest.fixture(scope="module")
+def compared() -> Comparison:
+    data = LabelledData("mnist", TRAINING, np.zeros(60, np.uint8), TESTS, LABELS)
+    return compare(GUIDED_MODEL, CLASSIFIER, data, bits_per_dim(GUIDED_MODEL, TESTS), 50, seed=4)
+
+
+def test_each_row_is_of_the_samples_of_its_weight(guided: ClassMeasurements, compared: Comparison) -> None:
+    figures = guidance_figures(guided, compared)
+    assert [row["guidance"] for row in figures["rows"]] == [1, 3, 1.5]
+    assert (figures["each"], figures["seed"], figures["against"]) == (EACH, 4, 65)
+    asked = np.repeat(np.arange(10), EACH)
+    for row in figures["rows"]:
+        weight = row["guidance"]
+        requests = [GenerateRequest(0, EACH, 4, label=digit + 1, guidance=weight) for digit in range(10)]
+        images = np.concatenate([paint_request(GUIDED_MODEL, request).images for request in requests])
+        seen = classify(CLASSIFIER, images)
+        assert row["recognisable"] == seen.recognised.mean()
+        assert row["as_asked"] == (seen.classes == asked).mean()
+
+
+def test_distances_are_of_as_many_samples_as_test_images(guided: ClassMeasurements, compared: Comparison) -> None:
+    figures = guidance_figures(guided, compared)
+    half = sorted(set(range(130)) - set(compared.others.tolist()))
+    chosen = [index for digit in range(10) for index in [at for at in half if LABELS[at] == digit][:EACH]]
+    counts = np.bincount(LABELS[chosen], minlength=10)
+    assert counts[9] == 0
+    assert figures["compared"] == len(chosen)
+    others, tests = compared.test_predictions.features[compared.others], compared.test_predictions.features[chosen]
+    row = figures["test_images"]
+    assert row["recognisable"] == compared.test_predictions.recognised.mean()
+    assert row["as_asked"] == (compared.test_predictions.classes == LABELS).mean()
+    assert row["frechet_distance"] == pytest.approx(frechet_distance(tests, others))
+    assert row["within_class_distance"] == pytest.approx(within_class_distance(tests, LABELS[chosen]))
+    for row, samples in zip(figures["rows"], (guided.samples, *guided.guided), strict=True):
+        assert samples is not None
+        first = np.arange(10 * EACH) % EACH < np.repeat(counts, EACH)
+        features = samples.predictions.features[first]
+        assert row["frechet_distance"] == pytest.approx(frechet_distance(features, others))
+        assert row["within_class_distance"] == pytest.approx(within_class_distance(features, samples.asked[first]))
+        right = first & (samples.predictions.classes == samples.asked)
+        as_asked = within_class_distance(samples.predictions.features[right], samples.asked[right])
+        assert row["within_class_distance_as_asked"] == pytest.approx(as_asked)
+
+
+def test_the_distance_within_classes_is_that_from_their_means_each_class_alike() -> None:
+    features = np.array([[0.0, 0.0], [6.0, 8.0], [100.0, 0.0], [100.0, 2.0], [100.0, 2.0], [100.0, 0.0]])
+    assert within_class_distance(features, np.array([3, 3, 7, 7, 7, 7])) == (5 + 1) / 2
+    assert within_class_distance(features[[2, 5]], np.array([7, 7])) == 0
+    assert within_class_distance(features[:0], np.zeros(0, np.int64)) == 0
+
+
+def test_the_report_and_the_card_state_the_table(guided: ClassMeasurements, compared: Comparison) -> None:
+    evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 130}
+    evaluation |= {"classes": class_figures(guided), "quality": quality(compared)}
+    without = class_section(GUIDED, evaluation, guided)
+    evaluation["guidance"] = figures = guidance_figures(guided, compared)
+    section = class_section(GUIDED, evaluation, guided)
+    assert section.startswith(without)
+    assert "Guidance" not in without
+    assert section.count("data:image/png") - without.count("data:image/png") == 2
+    text = html.unescape(re.sub(r"<[^>]*>", "|", section))
+    rows = {f"guidance {row['guidance']:g}": row for row in figures["rows"]} | {"test images": figures["test_images"]}
+    for name, row in rows.items():
+        shares = f"{row['recognisable']:.1%}|{row['as_asked']:.1%}"
+        within = f"{row['within_class_distance']:.2f}|{row['within_class_distance_as_asked']:.2f}"
+        assert f"|{name}|{shares}|{row['frechet_distance']:.2f}|{within}\n" in text
+    plain, three = figures["rows"][:2]
+    row = card_rows(evaluation).split("\n")[-2]
+    assert row.startswith(f"| guidance 3, 4 samples of each class (without) | {three['recognisable']:.1%} recognisable")
+    for name in ("within_class_distance", "within_class_distance_as_asked"):
+        of_each = (f"{each[name]:.2f}" for each in (three, plain, figures["test_images"]))
+        assert re.search(r"{} \({}, (?:of test images )?{}\)".format(*of_each), row)

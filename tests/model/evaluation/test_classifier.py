@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from scanline.model.evaluation import classifier_cache
 from scanline.model.evaluation.classifier import Classifier, classify, negatives, train_classifier, update_count
-from scanline.model.evaluation.classifier_cache import (
-    cache_directory,
-    cache_path,
-    cached_classifier,
-    load_cached,
-    store,
-)
+from scanline.model.evaluation.classifier_cache import cache_path, cached_classifier, load_cached, store
 from scanline.model.evaluation.comparison import LabelledData
 from tests.support import small_models
 
@@ -86,9 +81,7 @@ def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: P
 
     first, second = (cached_classifier(few, config, cache, torch.device("cpu"), stage) for _ in range(2))
     assert stages == ["training the classifier"]
-    assert [path.name for path in cache.iterdir()] == [
-        cache_path(cache, "mnist", few.training, few.training_labels).name
-    ]
+    assert [one.name for one in cache.iterdir()] == [cache_path(cache, "mnist", few.training, few.training_labels).name]
     np.testing.assert_array_equal(classify(first, TEST[0]).features, classify(second, TEST[0]).features)
 
 
@@ -104,9 +97,7 @@ def test_a_file_that_holds_no_such_classifier_is_not_used(trained: Classifier, t
     assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
 
 
-def test_the_file_is_named_after_the_data_and_the_cache_is_where_xdg_cache_home_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_named_after_the_data_in_xdg_cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images, labels = TRAINING
     other_labels, other_images = labels.copy(), images.copy()
     other_labels[0] ^= 1
@@ -114,6 +105,6 @@ def test_the_file_is_named_after_the_data_and_the_cache_is_where_xdg_cache_home_
     data = (TRAINING, (images, other_labels), (other_images, labels))
     assert len({cache_path(tmp_path, name, *arrays) for arrays in data for name in ("mnist", "cifar10")}) == 6
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / "scanline"
+    assert classifier_cache.cache_directory() == tmp_path / "scanline"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the specification says to ignore
-    assert cache_directory() == Path.home() / ".cache" / "scanline"
+    assert classifier_cache.cache_directory() == Path.home() / ".cache" / "scanline"

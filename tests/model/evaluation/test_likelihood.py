@@ -1,5 +1,4 @@
-"""Likelihoods: bits of probabilities that sum to one, in the parallel view and from the backend. That painting counts
-the same: tests/model/backends/test_classes.py."""
+"""Likelihoods: bits of probabilities that sum to one, in the parallel view and from the backend."""
 
 import numpy as np
 import pytest
@@ -39,9 +38,7 @@ def test_first_byte_costs_what_the_histogram_says() -> None:
 
 
 @pytest.mark.parametrize("variant", ["plain", "histogram", "strokes", "pixels"])
-def test_the_backend_scores_as_the_parallel_view_does_in_every_batch(
-    variant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_backend_scores_as_the_parallel_view_in_any_batch(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(likelihood, "BATCH", 3)
     model, done = small_models.model(small_models.config(**small_models.VARIANTS[variant])), []
     images = small_models.images(model.config, 7)

@@ -23,9 +23,7 @@ CLASSES = small_models.CLASSES
 
 
 @pytest.mark.parametrize("changes", [*map(small_models.VARIANTS.get, ("authors", "waves of pixels")), CLASSES])
-def test_a_saved_model_comes_back_for_evaluation_with_weights_of_float16(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_a_saved_model_comes_back_to_evaluate_with_weights_of_float16(tmp_path: Path, changes: dict[str, Any]) -> None:
     saved = small_models.model(small_models.config(**changes))
     save_model(saved, tmp_path / "first")
     model = load_model(tmp_path / "first")
@@ -162,7 +160,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "integers": (
         weights(lambda w: w.update({"head.bias": torch.ones(9, dtype=torch.int32)})),
-        "tensor 'head.bias' is torch.int32, not a float of 16 or 32 bits",
+        "tensor 'head.bias' is torch.int32, no float of 16 or 32 bits",
     ),
     "NaN": (weights(lambda w: w["norm.weight"].fill_(float("nan"))), "tensor 'norm.weight' holds NaN or infinite"),
     "infinite": (weights(lambda w: w["norm.weight"][3:4].fill_(float("inf"))), "tensor 'norm.weight' holds NaN"),

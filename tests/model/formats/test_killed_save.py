@@ -1,5 +1,4 @@
-"""A save of several files that is killed before any of its moves and removals leaves the old model or the new one,
-whole, and the next save goes through. The kills are real: SIGKILL in a forked process."""
+"""A save that is killed (SIGKILL, in a fork) at any move leaves the old model or the new one, whole."""
 
 import os
 import shutil

@@ -19,7 +19,7 @@ from scanline.model.inputs import InvalidInput
 from tests.support.pictures import encode, noise
 from tests.support.server.hostile_pictures import END, PICTURES, SIGNATURE, chunk, header, of_scans, run_lengths
 from tests.support.server.hostile_pictures import pixels as pixel_chunk
-from tests.support.tiny import COLOUR, GREY
+from tests.support.small_models import COLOUR, GREY
 
 IMAGE = noise(7, 5)
 PIXELS = pixel_chunk()

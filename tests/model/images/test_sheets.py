@@ -1,5 +1,4 @@
-"""Contact sheets: images row by row in the nearest square. Films: pixels of finished images appear one after the
-other, and the same images give the same bytes."""
+"""Contact sheets: images row by row. Films: finished pixels appear in turn, the same images in the same bytes."""
 
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from scanline.model.images.film_files import encode
 from scanline.model.images.saving import check_sheet
 from tests.support.pictures import film_frames
 from tests.support.sentences import assert_says
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 
 
 @pytest.mark.parametrize(("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3)])

@@ -1,5 +1,4 @@
-"""The network: parallel == recurrent, whole == split and resumed, whatever its options; the input of a step of a byte,
-and the vector of a class, which is added to the input of each step."""
+"""The network: parallel == recurrent, whole == split and resumed, whatever its options; the input of a step."""
 
 import math
 

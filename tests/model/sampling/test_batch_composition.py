@@ -1,5 +1,4 @@
-"""Alone == in a full batch with arrivals and departures, byte for byte, for images of every kind, on any number of
-threads, with every backend and precision of a CPU. A slot that is used again carries no trace."""
+"""Alone == in a full batch with arrivals and departures, byte for byte, with every backend and precision of a CPU."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -73,9 +72,7 @@ def test_the_images_are_of_their_kinds(painter: Painter, alone: dict[str, Finish
     assert min(effective for *_, effective in alone.values() if effective > 1) < PARTICLES / 2
 
 
-def test_every_slot_paints_the_same_and_known_bytes_painted_so_anyway_change_nothing(
-    painter: Painter, alone: dict[str, Finished], threads: int
-) -> None:
+def test_every_slot_paints_the_same(painter: Painter, alone: dict[str, Finished], threads: int) -> None:
     generator, (free,) = painter.generator(70, threads), watched(painter)["free"]
     image, bits, *_ = alone["free"]
     known = replace(free, known=np.frombuffer(image, np.uint8), mask=np.arange(len(image)) % 2 == 1)

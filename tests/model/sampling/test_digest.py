@@ -1,5 +1,4 @@
-"""The digest: equal wherever the same seed gives the same bytes, another one where it may not. A loaded model is its
-own: files that change under it change no byte that it paints."""
+"""The digest: equal wherever the same seed gives the same bytes, another one where it may not."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +19,10 @@ from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from tests.support import small_models
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
-from tests.support.tiny import GREY
 
 KNOWN = bytes(range(35))
 OTHER = "0" * 32
-CLASSES = replace(GREY, **small_models.CLASSES)
+CLASSES = replace(small_models.GREY, **small_models.CLASSES)
 
 
 def test_slots_and_threads_do_not_change_it(grey: Transformer) -> None:
@@ -49,7 +47,7 @@ def test_one_number_of_any_tensor_changes_it(name: str) -> None:
 
 def test_configuration_precision_and_version_change_it(grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Generator(grey, 1, backend="eager").backend
-    same_weights = small_models.model(replace(GREY, scale="elu"))
+    same_weights = small_models.model(replace(small_models.GREY, scale="elu"))
     same_weights.load_state_dict(grey.state_dict())
     found = [model_digest(grey, backend, "exact"), model_digest(same_weights, backend, "exact")]
     found.append(model_digest(grey, backend, "int8"))

@@ -40,15 +40,11 @@ def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> li
     return [spec, replace(spec, label=0)]
 
 
-def half_known(network: Transformer) -> dict[str, np.ndarray]:
-    known = small_models.images(network.config, 1)[0]
-    return {"known": known, "mask": np.arange(network.config.bytes) % 2 == 1}
-
-
 @pytest.mark.parametrize(("variant", "backend"), CASES)
 def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(variant: str, backend: str) -> None:
     network, guidance = model(variant), 2.5
-    config, given = network.config, half_known(network)
+    config = network.config
+    given = {"known": small_models.images(config, 1)[0], "mask": np.arange(config.bytes) % 2 == 1}
     generator = Generator(network, 5, 1, backend=backend)
     generator.place_many([4, 1], pair(3, guidance, **given))
     generator.advance(config.steps)

@@ -1,7 +1,8 @@
-"""Particles in the engine: resampled at the checks, sent as far as they are final, counted once, and refused alone."""
+"""Particles in the engine: resampled, sent as far as they are final, counted; held against enumerable models."""
 
+import functools
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRe
 from scanline.model.sampling.particles import agreed, checks
 from tests.support import small_models
 from tests.support.engine.batch_composition import Painter, painted_alone
-from tests.support.engine.engine_ticks import ended, run_until_idle
+from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
 from tests.support.sweeps import and_slow
 
@@ -67,7 +68,7 @@ PARTICLES = 5
 CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 MASKS = {
     "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
-    "every third": lambda n: np.arange(n) % 3 == 1,
+    "thirds": lambda n: np.arange(n) % 3 == 1,
 }
 
 
@@ -99,14 +100,11 @@ class Case:
 
 @pytest.fixture(scope="module")
 def plain() -> Case:
-    return Case("plain", "every third", "cpu" if cpu_kernels.available() else "eager")
+    return Case("plain", "thirds", "cpu" if cpu_kernels.available() else "eager")
 
 
-CASES = [
-    pytest.param(variant, "every third", "cpu", marks=CPU)
-    for variant in ("plain", "histogram", "colour", "strokes", "pixels")
-]
-CASES += and_slow([("plain", "hole", "eager")], ("pixels", "every third", "eager"))
+CASES = [pytest.param(one, "thirds", "cpu", marks=CPU) for one in ("plain", "histogram", "colour", "strokes", "pixels")]
+CASES += and_slow([("plain", "hole", "eager")], ("pixels", "thirds", "eager"))
 
 
 @pytest.mark.parametrize(("variant", "mask", "backend"), CASES)
@@ -200,3 +198,85 @@ def test_numbers_that_are_not_finite_in_all_particles_fail_the_image_and_in_one_
         generator.pool.bits[list(slots)] = float("inf")
         ended = [type(event) for event in run_until_idle(engine) if not isinstance(event, Pixels)]
         assert ended == [[Finished, Finished], [Failed]][spoilt > 1]
+
+
+IMAGES, SLOTS, BINS = 600, 4096, 16
+LIMIT = 50.5  # the quantile of chi-square with 15 degrees of freedom that 1 in 100,000 exceeds
+PIXELS = {**small_models.VARIANTS["pixels"], "height": 2, "width": 2, "window_columns": 2}
+EXACT = {  # model options, how much sharper, and the hidden bytes
+    "one byte": ({"height": 2, "width": 3, "predicts": "categorical"}, 1.5, (1,)),
+    "two bytes apart": ({"height": 2, "width": 3}, 1, (1, 3)),
+    "the red of a pixel": (PIXELS, 0.5, (3,)),
+}
+SOME = and_slow(["two bytes apart", "the red of a pixel"], "one byte")
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A model, an image with hidden bytes, and what enumeration finds of it."""
+
+    model: Transformer
+    image: np.ndarray  # [N] uint8
+    mask: np.ndarray  # [N] bool
+    evidence: float  # the probability of the known bytes
+    posterior: np.ndarray  # [256 ^ hidden] of the hidden bytes, the first one slowest
+
+
+@functools.cache
+def exact(case: str) -> Exact:
+    """Enumerates the hidden bytes of one of the model's own images."""
+    options, scale, hidden = EXACT[case]
+    config = small_models.config(**options, layers=1)
+    model, mask = small_models.model(config, seed=1), np.ones(config.bytes, np.bool_)
+    model.head.weight.mul_(scale)
+    mask[list(hidden)] = False
+    generator = Generator(model, 1, threads=1)
+    given = np.frombuffer(images_of(run_until_idle(Engine(generator), GenerateRequest(0, 1, 5))), np.uint8)
+    values = np.stack(np.meshgrid(*[np.arange(256, dtype=np.uint8)] * len(hidden), indexing="ij"), axis=-1)
+    every = np.tile(given, (256 ** len(hidden), 1))
+    every[:, list(hidden)] = values.reshape(-1, len(hidden))
+    probabilities = np.exp2(-generator.score(every).sum(axis=1))
+    return Exact(model, given, mask, float(probabilities.sum()), probabilities / probabilities.sum())
+
+
+@functools.cache
+def completions(case: str, particles: int) -> list[Finished]:
+    """Completions, in the order of their indices."""
+    found = exact(case)
+    generator = Generator(found.model, SLOTS, threads=1)
+    known, masks = (found.image.tobytes(),), (found.mask.tobytes(),)
+    request = GenerateRequest(0, IMAGES, 11, known=known, masks=masks, particles=particles)
+    events = run_until_idle(Engine(generator), request)
+    return sorted((one for one in events if isinstance(one, Finished)), key=lambda one: one.index)
+
+
+def chi_square(found: Exact, images: list[bytes]) -> float:
+    """Of so many bins of hidden values, whose true probabilities are about the same, those that are alike together."""
+    painted = np.stack([np.frombuffer(image, np.uint8) for image in images])[:, ~found.mask].astype(np.int64)
+    values = painted @ (256 ** np.arange(painted.shape[1])[::-1])
+    order = np.argsort(-found.posterior, kind="stable")
+    before = np.cumsum(found.posterior[order]) - found.posterior[order]
+    bins = np.empty(len(order), np.int64)
+    bins[order] = np.minimum(BINS * before, BINS - 1).astype(np.int64)
+    expected = np.bincount(bins, found.posterior, BINS) * len(images)
+    observed = np.bincount(bins[values], minlength=BINS)
+    used = expected > 0
+    assert observed[~used].sum() == 0
+    return float(((observed - expected)[used] ** 2 / expected[used]).sum())
+
+
+@pytest.mark.parametrize("particles", and_slow([1, 64], 4))
+@pytest.mark.parametrize("case", SOME)
+def test_the_mean_of_the_evidence_is_the_probability_of_the_known_bytes(case: str, particles: int) -> None:
+    found = exact(case)
+    ratios = np.exp2(-np.array([one.evidence_bits for one in completions(case, particles)])) / found.evidence
+    error = ratios.std(ddof=1) / np.sqrt(len(ratios))
+    assert error < 0.15, "the estimate says little"
+    assert abs(ratios.mean() - 1) < 4 * error + 1e-4
+
+
+@pytest.mark.parametrize("case", SOME)
+def test_completions_of_many_particles_are_distributed_as_the_model_says_and_of_one_they_are_not(case: str) -> None:
+    found = exact(case)
+    assert chi_square(found, [one.image for one in completions(case, 64)]) < LIMIT
+    assert chi_square(found, [one.image for one in completions(case, 1)]) > LIMIT

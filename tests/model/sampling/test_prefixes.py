@@ -1,5 +1,4 @@
-"""Prefixes: prefilled the same as forced; a fixed number of them, whatever waits; read as seldom as that allows; no
-client waits for another's."""
+"""Prefixes: prefilled the same as forced, a fixed number of them, read as seldom as that allows, in fair turns."""
 
 import weakref
 from collections import Counter
@@ -20,9 +19,8 @@ from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
-from tests.support.tiny import GREY
 
-IMAGES = small_models.images(GREY, 150)
+IMAGES = small_models.images(small_models.GREY, 150)
 TOP = np.arange(35) < 15
 
 
@@ -154,9 +152,7 @@ def test_an_edit_does_not_hold_back_images_that_need_no_prefix(of_two_slots: Cou
 
 
 @pytest.mark.parametrize("ticks", range(4))
-def test_cancelled_edits_leave_nothing(
-    of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int
-) -> None:
+def test_cancelled_edits_leave_none(of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int) -> None:
     engine = of_two_slots
     for request in range(4):
         engine.accept(edit(request, 30))

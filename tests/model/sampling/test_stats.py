@@ -1,5 +1,4 @@
-"""The statistics of an engine: every byte is counted once, however its request ends; and the clients' equal shares of
-its time."""
+"""The statistics of an engine: every byte is counted once, however its request ends; and equal shares of its time."""
 
 from collections import Counter
 

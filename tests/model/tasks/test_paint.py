@@ -4,7 +4,7 @@ import numpy as np
 
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels, StateSnapshot
 from scanline.model.tasks.paint import PaintedPart, PaintTask
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 
 IMAGE = bytes(range(100, 135))
 

@@ -1,5 +1,4 @@
-"""One server in this process, for tests that inspect its engine client or need a client that does not read; and clients
-of shared servers, which are idle before each test."""
+"""One server in this process, and clients of shared servers, which are idle before each test."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The property test of mixed requests over HTTP: each answer is the same as alone, also where an engine is killed.
-
-Some mixes by default, about a minute of them with `pytest -m fuzz`; tests/support/server/mixed_requests.py draws them.
-"""
+"""The property test of mixed requests over HTTP: each answer is the same as alone, also where an engine is killed."""
 
 from collections.abc import Iterator, Sequence
 

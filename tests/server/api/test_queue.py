@@ -1,5 +1,4 @@
-"""The room of the queue: how much of it one client may have, how long a request may take, and that a client which
-disconnects gives its room back, on every transport, at every stage, however it closes."""
+"""The room of the queue: one client's share, a request's time, and what a client that disconnects gives back."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -27,7 +27,7 @@ from tests.support.server.json_requests import generate
 from tests.support.server.routes import GENERATIONS
 from tests.support.server.sse_reader import images, named, read, slow_stream
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 from tests.support.waiting import PATIENCE, wait_for
 
 IMAGES = 1000

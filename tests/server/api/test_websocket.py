@@ -10,7 +10,6 @@ import httpx
 import numpy as np
 import pytest
 import torch
-from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Opcode
 
 from scanline.model.network.transformer import Transformer
@@ -173,14 +172,6 @@ def limited(limited_server: Server, limited_client: httpx.Client) -> Iterator[We
         yield limited
 
 
-def closing_code(websocket: WebsocketClient) -> int:
-    """Receives until the server closes the connection, and returns how it did."""
-    with pytest.raises(ConnectionClosedError) as caught:  # noqa: PT012
-        while True:
-            websocket.receive()
-    return caught.value.rcvd.code
-
-
 def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_began(limited: WebsocketClient) -> None:
     limited.send(type="generate", id="a", n=LONG, seed=1)
     limited.receive()
@@ -230,7 +221,7 @@ def test_many_large_or_countless_messages_close_it(limited_server: Server, limit
         with connected(limited_server.url) as websocket:
             websocket.send(type="generate", n=LONG)
             act(websocket)
-            assert closing_code(websocket) == code
+            assert websocket.closing_code() == code
         if code == 1008:
             assert websocket.jobs[None].messages[-1]["error"]["code"] == "too_many_messages"
 

@@ -17,7 +17,7 @@ from scanline.server.cli.app import app
 from tests.support import blobs, shapes, small_models
 from tests.support.commands import in_a_process, refused, scanline
 from tests.support.pictures import encode, noise
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 
 CASES = {  # a command, run in a folder with everything else that it names: part of the message
     "sample --model white": "there is no model 'white'",

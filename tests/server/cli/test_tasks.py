@@ -144,9 +144,7 @@ def test_the_bits_of_each_picture_are_printed(tmp_path: Path, name: str | None) 
     files = saved(tmp_path, *images)
     law = load(directory, device="cpu").score(images, class_name=name).tolist()
     command = ("score", "--model", directory, *(("--class", "Disc") if name else ()))
-    rows = [
-        {"picture": str(file), "bits_per_dim": value, "noisy": False} for file, value in zip(files, law, strict=True)
-    ]
+    rows = [{"picture": str(file), "bits_per_dim": x, "noisy": False} for file, x in zip(files, law, strict=True)]
     assert json.loads(done(*command, *files, "--json")) == {"data": rows}
     lines = done(*command, tmp_path).splitlines()  # a folder: its pictures by name
     mean = f"mean {np.mean(law):.4f} +- {np.std(law, ddof=1) / 2**0.5:.4f} bits/dim (2 images)"

@@ -99,16 +99,3 @@ async def test_all_websockets_together_have_a_limit() -> None:
     await run(limited(handler, max_bytes_of_all=30_000), *clients)
     closed = [client for client in clients if client.sent[-1]["type"] == "websocket.close"]
     assert 0 < len(closed) < len(clients)
-
-
-async def test_http_requests_are_passed_on_unchanged() -> None:
-    seen: list[Any] = []
-
-    async def app(*args: Any) -> None:
-        seen.extend(args)
-
-    middleware = WebsocketArrivalLimit(app, HttpCounters(), 1, 1)
-    client = Client()
-    scope = {"type": "http"}
-    await middleware(scope, client.receive, client.send)
-    assert seen == [scope, client.receive, client.send]

@@ -12,14 +12,13 @@ from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool, Route
 from tests.support import small_models
 from tests.support.cluster.local_replicas import local_pool, paint_job, painted_alone, replica_of
-from tests.support.tiny import GREY
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> tuple[Path, Path]:
     """Two models of one shape with different weights."""
     directory = tmp_path_factory.mktemp("other") / "grey"
-    save_model(small_models.model(GREY, seed=99), directory)
+    save_model(small_models.model(small_models.GREY, seed=99), directory)
     return grey_directory, directory
 
 

@@ -13,7 +13,7 @@ from scanline.model.sampling.messages import Scored, ScoreRequest
 from scanline.server.engine.remote.over_ray import Route
 from tests.support.cluster.cluster_service import ALLOWED, Service, offline
 from tests.support.commands import Ran, in_a_process
-from tests.support.pictures import decode, encode, painted
+from tests.support.pictures import decode, painted
 from tests.support.server.infrastructure.nginx_proxy import nginx_before, runs_here
 from tests.support.server.running_server import PATIENCE
 from tests.support.server.sse_reader import images, post_for_events
@@ -49,13 +49,6 @@ def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.
     assert np.array_equal(np.load(io.BytesIO(answer.content)), offline(96, 8))
     service.wait_until_idle()
     assert [now - old for now, old in zip(service.painted(), before, strict=True)] == [48 * 784, 48 * 784]
-
-
-def test_likelihoods_are_those_of_the_painted_images(client: httpx.Client) -> None:
-    bits = client.post("/v1/images/generations", json={"n": 2, "seed": 7}).json()["data"]
-    files = [("image", encode(image)) for image in offline(2, 7)]
-    answer = client.post("/v1/images/likelihoods", files=files).json()["data"]
-    assert [one["bits_per_dim"] for one in answer] == pytest.approx([one["bits_per_dim"] for one in bits], abs=1e-4)
 
 
 def test_a_websocket_ends_with_the_same_images(service: Service) -> None:

@@ -13,19 +13,10 @@ import pytest
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.code_file import Codes
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling import messages
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
-    Event,
-    Failed,
-    Finished,
-    GenerateRequest,
-    Pixels,
-    Scheduled,
-    Scored,
-    ScoreRequest,
-    Stats,
-)
+from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.stats.histogram import Histogram
 from scanline.model.tasks.offline import paint_request
 from scanline.server.cluster.replica import batches
@@ -105,10 +96,10 @@ async def sent(job: RelayJob, events: list[Event]) -> list[list[Event]]:
 
 async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_senders_id() -> None:
     job, events = relayed(1)
-    for event in (Pixels(5, [(1, 0, PAINTED[:3])]), Finished(5, 1, PAINTED, 2.5)):
+    for event in (messages.Pixels(5, [(1, 0, PAINTED[:3])]), Finished(5, 1, PAINTED, 2.5)):
         job.receive(event)
     assert (job.id, job.has_ended, job.images_left) == (5, True, 0)
-    assert await sent(job, events) == [[Pixels(9, [(1, 0, PAINTED[:3])]), Finished(9, 1, PAINTED, 2.5)]]
+    assert await sent(job, events) == [[messages.Pixels(9, [(1, 0, PAINTED[:3])]), Finished(9, 1, PAINTED, 2.5)]]
     job, events = relayed()
     job.receive(Failed(5, "It broke."))
     assert await sent(job, events) == [[Failed(9, "It broke.")]]
@@ -116,7 +107,7 @@ async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_sender
 
 async def test_a_relay_job_that_is_over_does_not_pause() -> None:
     job, events = relayed()
-    job.receive(Scheduled(5, 0.1))
+    job.receive(messages.Scheduled(5, 0.1))
     found, began = [], time.monotonic()
     async for batch in batches(job, events, lambda: PATIENCE):
         found.append(len(batch))
@@ -127,7 +118,7 @@ async def test_a_relay_job_that_is_over_does_not_pause() -> None:
 
 
 def test_statistics_of_engines_are_added() -> None:
-    one, other = Stats(images_running=2, steps=5), Stats(images_running=3, steps=7)
+    one, other = messages.Stats(images_running=2, steps=5), messages.Stats(images_running=3, steps=7)
     one.queue.add(0.5)
     other.queue.add(30.5, times=2)
     both = one + other

@@ -33,7 +33,6 @@ from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import LISTENS, SCANLINE, Server, command_line, descendants, serve
 from tests.support.server.shared_servers import bearer
 from tests.support.server.websocket_client import connected
-from tests.support.tiny import GREY
 from tests.support.waiting import wait_for
 
 KEY = "sk-reload"
@@ -51,7 +50,7 @@ class Reloadable:
     seeds: Iterator[int] = field(default_factory=lambda: itertools.count(5))
 
     def save_other(self) -> Transformer:
-        save_model(small_models.model(GREY, next(self.seeds)), self.directory)
+        save_model(small_models.model(small_models.GREY, next(self.seeds)), self.directory)
         return load_model(self.directory)
 
     def reload(self, client: httpx.Client) -> httpx.Response:
@@ -124,7 +123,7 @@ def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(served: Reloa
 
 
 def test_a_model_of_another_size_is_served_after_a_reload(served: Reloadable, client: httpx.Client) -> None:
-    save_model(small_models.model(replace(GREY, height=4)), served.directory)
+    save_model(small_models.model(replace(small_models.GREY, height=4)), served.directory)
     card = served.reload(client).json()
     assert (card["height"], card["width"]) == (4, 5)
     assert_paints(client, served.model)

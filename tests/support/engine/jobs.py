@@ -6,7 +6,7 @@ from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.score import ScoreTask
 from scanline.server.engine.job import Job
-from tests.support.tiny import GREY
+from tests.support.small_models import GREY
 
 
 class PaintJob(Job):

@@ -30,16 +30,7 @@ from scanline.model.sampling import messages, prefix_tree
 from scanline.model.sampling.encoding import Encoder
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
-    Cancel,
-    Event,
-    Failed,
-    Finished,
-    GenerateRequest,
-    Pixels,
-    Scored,
-    ScoreRequest,
-)
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
 from tests.support import small_models
 from tests.support.engine.queued_generator import QueuedGenerator
 
@@ -86,7 +77,7 @@ class Answers:
         self.streams: defaultdict[int, bytes] = defaultdict(bytes)
         self.faults: list[str] = []
 
-    def add(self, event: Event) -> None:
+    def add(self, event: messages.Event) -> None:
         match event:
             case Finished():
                 weighed = event.evidence_bits, event.effective_particles
@@ -168,7 +159,7 @@ class Mix:
         pending, accepted, over = [*requests], list[int](), set[int]()
 
         def cancel(request: int) -> None:
-            engine.accept(Cancel(request))
+            engine.accept(messages.Cancel(request))
             over.add(request)
 
         try:
@@ -224,7 +215,8 @@ class Mix:
             return
         for index, answer in expected.items():
             found = answers.images[index]
-            wrong = [place for place, (a, b) in enumerate(zip(answer, found, strict=True)) if not _equal(a, b)]
+            pairs = enumerate(zip(answer, found, strict=True))
+            wrong = [place for place, (a, b) in pairs if a != b and (a == a or b == b)]  # NaN is NaN
             if wrong:
                 yield f"image {index} differs in {wrong}"
             if request.id in self.decoded and (found[0], found[-1]) != self.decoded[request.id][index]:
@@ -354,10 +346,6 @@ def _left_over(engine: Engine) -> list[str]:
 def _bits(intervals: bytes) -> float:
     """Return the bits of an image's intervals, less those of as many whole ones."""
     return float(-np.log2(np.frombuffer(intervals, np.uint32)[1::2]).sum())
-
-
-def _equal(a: object, b: object) -> bool:
-    return a == b or (a != a and b != b)  # NaN is NaN
 
 
 def main() -> None:

@@ -1,5 +1,4 @@
-"""A generator whose device works on its own, as a GPU does: what it is given is done later, in order, when a result is
-waited for."""
+"""A generator whose device works later, in order, when a result is waited for, as a GPU does."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

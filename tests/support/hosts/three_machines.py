@@ -159,8 +159,7 @@ class Machines:
         return len(found.splitlines())
 
     def wait_for_strength(self) -> None:
-        """Wait until all replicas and ingresses are up, and nothing else: no other replica or engine, no work, and no
-        connection of a client."""
+        """Wait until all replicas and ingresses are up, and nothing else: no engine, work or client's connection."""
         each = dict.fromkeys(CPUS, 1)
 
         def found() -> bool:

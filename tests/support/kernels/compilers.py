@@ -1,5 +1,4 @@
-"""This machine's C++ compiler, and the one for aarch64 with the emulator that runs what it makes (Debian:
-g++-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)."""
+"""This machine's C++ compiler, and Debian's for aarch64 with qemu-user, which runs what it makes."""
 
 import os
 import shutil

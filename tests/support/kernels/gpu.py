@@ -30,9 +30,7 @@ def there(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.to(DEVICE, copy=True) for tensor in tensors)
 
 
-def _dot(
-    self: InterpreterBuilder, a: TensorHandle, b: TensorHandle, sums: TensorHandle, *precision: Any
-) -> TensorHandle:
+def _dot(self: InterpreterBuilder, a: TensorHandle, b: TensorHandle, sums: TensorHandle, *rest: Any) -> TensorHandle:
     """sums + a b of a [n, K] and b [K, m], one k after the other.
 
     On a GPU, no element of tl.dot depends on the other rows and columns or on its place among them. The interpreter

@@ -1,5 +1,4 @@
-"""Random queries, keys and values as a layer makes them, features positive and values of either sign; and what an
-attention makes of them."""
+"""Random queries, keys and values as a layer makes them; and what an attention makes of them."""
 
 import torch
 

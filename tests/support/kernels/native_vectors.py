@@ -1,5 +1,4 @@
-"""Networks for the CPU kernel whose every weight comes from whole random numbers and exact operations: the same bits on
-every machine, so that what the kernel makes of them can be compared between machines."""
+"""Networks for the CPU kernel of whole random numbers and exact operations: the same bits on every machine."""
 
 import hashlib
 import struct

@@ -63,9 +63,7 @@ class Visitor:
     def gallery_image(self, index: int) -> np.ndarray:
         """The pixels [H, W, 4] that the gallery's canvas shows over the button of an image."""
         rectangles = [self.see("#sheet"), self.see(".tile").nth(index)]
-        sheet, tile = (
-            locator.evaluate("element => element.getBoundingClientRect().toJSON()") for locator in rectangles
-        )
+        sheet, tile = (locator.evaluate("e => e.getBoundingClientRect().toJSON()") for locator in rectangles)
         pixels = self.pixels("#sheet")
         scale = sheet["width"] / pixels.shape[1]
         edges = [(tile["left"] - sheet["left"]) / scale, (tile["top"] - sheet["top"]) / scale]

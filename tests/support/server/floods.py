@@ -23,7 +23,7 @@ from scanline.model.images.pictures import MAX_SCANS
 from tests.support.pictures import text
 from tests.support.server.hostile_pictures import of_scans
 
-SOURCE = os.environ.get("FLOOD_SOURCE", "127.0.0.66")  # each of a series is to be a new client, with its burst
+SOURCE = "127.0.0.66"
 HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
 EDITS, GENERATIONS, CLASSIFICATIONS, LIKELIHOODS = (
     f"/v1/images/{name}" for name in ("edits", "generations", "classifications", "likelihoods")

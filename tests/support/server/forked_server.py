@@ -122,8 +122,7 @@ def _run(
 
 
 def _start_fork_server() -> None:
-    """Fork a fork server off this process, without what pytest has redirected; it ends with this process, whatever the
-    others do."""
+    """Fork a fork server off this process, without what pytest has redirected; it ends with this process."""
     server = forkserver._forkserver  # type: ignore[attr-defined]
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address := arbitrary_address("AF_UNIX"))

@@ -1,7 +1,4 @@
-"""A server in this process, for tests that inspect its engine client.
-
-Its sockets have small send buffers, so that what a client does not read stays at the server.
-"""
+"""A server in this process, with small send buffers: what a client does not read stays at the server."""
 
 import socket
 import threading

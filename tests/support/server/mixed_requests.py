@@ -52,6 +52,7 @@ MODELS = {
     "pixels": small_models.config(height=12, width=11, **small_models.COLOUR_PIXELS, **SHARED),
 }
 SLOTS = 12
+WARM, GROWTH = 20, 32e6  # mixes after which a server grows no more, but for so many bytes
 CLIENTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 VARIES = re.compile(rb'"created":[^,}]+')
 NPY = "application/x-npy"
@@ -374,8 +375,7 @@ class Mix:
 
 @contextmanager
 def serve_models(root: Path) -> Iterator[Server]:
-    """A server of MODELS, which are saved under `root`; that of strokes has a class head, and reads pictures without
-    noise."""
+    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures without noise."""
     for name, config in MODELS.items():
         shapes.save(root / name, config, class_head=name == "strokes")
     shapes.evaluate(root / "strokes")
@@ -384,15 +384,26 @@ def serve_models(root: Path) -> Iterator[Server]:
         yield server
 
 
+def held(server: Server) -> dict[str, float]:
+    """What the process that speaks HTTP holds: open files, threads and bytes of memory."""
+    process = Path(f"/proc/{server.process.pid}")
+    pages = int((process / "statm").read_text().split()[1])
+    counts = {name: len([*(process / name).iterdir()]) for name in ("fd", "task")}
+    return {**counts, "memory": pages * os.sysconf("SC_PAGE_SIZE")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the first mix")
     parser.add_argument("--kill", action="store_true", help="an engine in each mix")
     options = parser.parse_args()
-    kinds, requests, faulty, began = Counter[str](), 0, 0, time.monotonic()
+    kinds, requests, faulty, began, most = Counter[str](), 0, 0, time.monotonic(), dict[str, float]()
     with tempfile.TemporaryDirectory() as root, serve_models(Path(root)) as server:
         for seed in itertools.count(options.seed):
+            if seed == options.seed + WARM:
+                most = held(server)
+                most["memory"] += GROWTH
             mix = Mix(seed)
             for fault in mix.faults(server, options.kill):
                 print(f"mix {seed}: {fault}", flush=True)
@@ -400,6 +411,7 @@ def main() -> None:
             kinds, requests = kinds + mix.kinds, requests + len(mix.requests) - mix.kinds["left"]
             if requests >= options.requests:
                 break
+        wait_for(lambda: all(held(server)[name] <= more for name, more in most.items()), "the end of what was held")
         words = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         print(f"{requests} requests compared in {time.monotonic() - began:.0f} s, {faulty} faults: {words}", flush=True)
     sys.exit(bool(faulty))

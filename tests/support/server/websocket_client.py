@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.support.server.running_server import PATIENCE
@@ -85,6 +87,14 @@ class WebsocketClient:
         while (job := self.receive()).order[-1] not in LAST:
             pass
         return job
+
+    def closing_code(self) -> int:
+        """Receives until the server closes the websocket, and returns the close code."""
+        with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
+            while True:
+                self.receive()
+        assert closed.value.rcvd is not None
+        return closed.value.rcvd.code
 
 
 @contextmanager

@@ -1,5 +1,4 @@
-"""Alone == in a full batch with arrivals, pauses and departures, bit for bit, on the CUDA backend: images of every
-kind, whatever graph one is in, and at which place, and whatever tiles the products have."""
+"""Alone == in a full batch with arrivals and departures, bit for bit, on the CUDA backend, in any graph and tiles."""
 
 from dataclasses import dataclass
 

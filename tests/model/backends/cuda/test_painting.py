@@ -1,5 +1,4 @@
-"""The CUDA backend: the parameters of Transformer.step, the images and costs of torch's step, with classes and
-guidance; and slots without an image, which stay as they are. Reads with labels: test_read.py."""
+"""The CUDA backend: the parameters, images and costs of torch's step; slots without an image stay as they are."""
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import NUMBERS, State
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.engine.slot_arrays import with_base
+from tests.support.engine.pools import with_base
 from tests.support.sweeps import and_slow
 
 TINY = small_models.config(height=1, width=4, layers=1)

@@ -1,5 +1,4 @@
-"""Particles on the CUDA backend: whole slots are copied among other slots, in the memory that graphs were recorded for,
-and in the order of the calls. Nothing waits for the device but by sleeping, which costs no core."""
+"""Particles on the CUDA backend: slots are copied in the order of calls; waiting for the device costs no core."""
 
 import copy
 from typing import Any

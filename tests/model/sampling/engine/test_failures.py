@@ -73,9 +73,7 @@ def test_an_image_that_cannot_start_fails_alone(engine: Engine, monkeypatch: pyt
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-def test_a_failing_step_fails_what_is_in_flight_once_and_the_engine_paints_on(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_step_fails_all_in_flight(engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(engine.generator, "start", broken)
         events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
@@ -130,9 +128,7 @@ def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
     assert (ended(events, Scored), ended(events, Finished)) == ([4], [2])
 
 
-def test_a_failing_tick_fails_what_it_was_computing_and_those_that_wait_are_painted(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_tick_fails_its_own_work(engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch, failures = engine.generator.fetch, iter([True])
 
     def fails_once(slots: Sequence[int]) -> Pending[Fetched]:

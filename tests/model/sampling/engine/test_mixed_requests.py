@@ -1,7 +1,4 @@
-"""Requests of every kind in any order, cancelled and failing: each answer is the one that its request gets alone.
-
-`python -m tests.support.engine.mixed_requests --requests 20000` runs more of them.
-"""
+"""Requests of every kind in any order, cancelled and failing: each answer is the one that its request gets alone."""
 
 import pytest
 

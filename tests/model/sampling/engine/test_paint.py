@@ -17,7 +17,6 @@ from scanline.model.sampling.prefill_state import PrefillState
 from tests.support import small_models
 from tests.support.engine.engine_ticks import images_of, run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
-from tests.support.tiny import GREY
 
 TICKS, STREAMS = "scanline.model.sampling.stats.tick_length", "scanline.model.sampling.streams"
 
@@ -185,7 +184,7 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
 
         return Pending(ended)
 
-    images = small_models.images(GREY, 4)
+    images = small_models.images(small_models.GREY, 4)
     expected = generator.score(images)
     monkeypatch.setattr(generator, "_run", recorded)
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 8)

@@ -19,9 +19,8 @@ from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine.engine_ticks import images_of, run_until_idle
 from tests.support.sweeps import and_slow
-from tests.support.tiny import GREY
 
-IMAGES = small_models.images(GREY, 6)
+IMAGES = small_models.images(small_models.GREY, 6)
 PICTURES = tuple(image.tobytes() for image in IMAGES)
 LARGE = small_models.config(height=12, width=10)  # more steps than a piece
 PAINTED = 0.03  # seconds of painting in a tick

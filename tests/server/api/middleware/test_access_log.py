@@ -1,16 +1,23 @@
-"""The log of a real server: one line per request and job, in both formats, without any key."""
+"""The log of a real server, one line per request and job, without any key; and its traces, as a collector gets them."""
 
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from scanline.model.extras import MissingExtraError
+from scanline.server.api import tracing
 from tests.support.commands import refused
+from tests.support.server.infrastructure.otel_collector import Collector, attributes, collecting
+from tests.support.server.json_requests import MASKED
 from tests.support.server.metrics_reader import wait_for_metrics
-from tests.support.server.routes import GENERATIONS
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.routes import GENERATIONS, LIKELIHOODS
+from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import GUARDED_SLOTS, KEY, LONG, bearer
 from tests.support.server.sockets import open_connection, post_request
 from tests.support.server.websocket_client import STREAM, connected
@@ -105,3 +112,98 @@ def test_the_console_format_is_plain_text(server: Server) -> None:
 @pytest.mark.parametrize("option", ["--log-format", "--log-level"])
 def test_an_unknown_choice_is_refused(option: str) -> None:
     assert refused("serve", option, "loud").startswith(f"{option}: ")
+
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+Traced = tuple[Server, Collector]
+
+
+@pytest.fixture(scope="module")
+def traced(grey_directory: Path) -> Iterator[Traced]:
+    with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two exports
+        with serve(grey_directory, "--slots", "4", "--otlp-endpoint", url) as server:
+            yield server, collector
+
+
+def spans_of(collector: Collector, request: str, count: int = 1) -> list[Span]:
+    """The spans with that request id, once there are `count` of them."""
+    return collector.wait_for(lambda span: attributes(span).get("scanline.request_id") == request, count)
+
+
+def span_of(traced: Traced, request: str, url: str = GENERATIONS, fields: object = None, **headers: str) -> Span:
+    """The span of a request, a POST of fields, with that id."""
+    with traced[0].client(headers={"x-request-id": request, **headers}) as client:
+        client.request("GET" if fields is None else "POST", url, json=fields)
+    return spans_of(traced[1], request)[0]
+
+
+def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]:
+    """The children of a span by name, once there are `count` of them."""
+    return {child.name: child for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)}
+
+
+def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none(traced: Traced) -> None:
+    server, collector = traced
+    span = span_of(traced, "painted", fields={"n": 3, "seed": 7})
+    httpx.get(f"{server.url}/readyz", headers={"x-request-id": "probed"})
+    span_of(traced, "listed", "/v1/models")  # after which the probe's span would be there
+    assert "probed" not in [attributes(one).get("scanline.request_id") for one in collector.spans]
+    assert (span.name, span.kind) == (f"POST {GENERATIONS}", Span.SPAN_KIND_SERVER)
+    expected = {"http.request.method": "POST", "http.route": GENERATIONS, "http.response.status_code": 200}
+    expected |= {"url.path": GENERATIONS, "url.scheme": "http"}
+    expected |= {"scanline.model": "grey", "scanline.images": 3, "scanline.seed": 7}
+    assert expected.items() <= attributes(span).items()
+    assert collector.services == {"scanline"}
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["plain", "streamed"])
+def test_a_span_contains_queueing_and_painting_in_that_order(traced: Traced, fields: dict[str, object]) -> None:
+    span = span_of(traced, f"phases-{len(fields)}", fields={"n": 9, **fields})
+    children = children_of(traced[1], span, 2)
+    queue, paint = children["queue"], children["paint"]
+    assert span.start_time_unix_nano <= queue.start_time_unix_nano <= queue.end_time_unix_nano
+    assert queue.end_time_unix_nano == paint.start_time_unix_nano < paint.end_time_unix_nano
+    assert paint.end_time_unix_nano <= span.end_time_unix_nano
+    assert attributes(paint) == {"scanline.images": 9, "scanline.images_left": 0}
+
+
+def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced: Traced) -> None:
+    server, collector = traced
+    span = span_of(traced, "scored", LIKELIHOODS, {"image": MASKED["image"]})
+    assert set(children_of(collector, span, 1)) == {"score"}
+    with connected(server.url, additional_headers={"x-request-id": "socket"}) as websocket:
+        for seed in (5, 6):
+            websocket.paint(type="generate", n=2, seed=seed)
+    spans = spans_of(collector, "socket", 3)
+    (connection,) = [span for span in spans if span.name == f"WEBSOCKET {STREAM}"]
+    jobs = [span for span in spans if span.name == "websocket job"]
+    assert {attributes(job)["scanline.seed"] for job in jobs} == {5, 6}
+    for job in jobs:
+        assert job.parent_span_id == connection.span_id
+        assert set(children_of(collector, job, 2)) == {"queue", "paint"}
+
+
+def test_a_request_continues_the_trace_of_its_client_and_a_refused_one_has_its_code(traced: Traced) -> None:
+    span = span_of(traced, "called", fields={}, traceparent=f"00-{TRACE}-{PARENT}-01")
+    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    fields = attributes(span_of(traced, "refused", fields={"n": 0}))
+    assert (fields["http.response.status_code"], fields["scanline.error"]) == (400, "invalid_value")
+
+
+def test_pending_spans_are_sent_when_the_server_exits(grey_directory: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
+        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        patch.setenv("OTEL_SERVICE_NAME", "painter")
+        with serve(grey_directory, "--slots", "4") as server, server.client(headers={"x-request-id": "last"}) as client:
+            client.post(GENERATIONS, json={})
+        assert len(spans_of(collector, "last")) == 1
+
+
+def test_an_endpoint_that_cannot_be_used_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(MissingExtraError, match="--otlp-endpoint needs the extra otel"):
+        tracing.tracer_provider("http://127.0.0.1:1")
+    assert refused("serve", "--otlp-endpoint", "collector:4318").startswith("--otlp-endpoint: ")
+    assert tracing.tracer_provider(None) is None

@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from websockets.exceptions import ConnectionClosed
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
@@ -45,15 +44,6 @@ class Observed:
     others: dict[str, Any] = field(default_factory=dict)  # responses to other clients during the drain, by request
 
 
-def closing_code(websocket: WebsocketClient) -> int:
-    """Receives until the server closes the websocket, and returns the close code."""
-    with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
-        while True:
-            websocket.receive()
-    assert closed.value.rcvd is not None
-    return closed.value.rcvd.code
-
-
 def signalled(server: Server, continues: bool) -> Observed:
     """Signals a server that has work of every kind; with `continues`, it then continues."""
     others: dict[str, Any] = {}
@@ -74,9 +64,9 @@ def signalled(server: Server, continues: bool) -> Observed:
         if continues:
             wait_for(lambda: asker.get("/readyz").status_code == 503, "a server that drains")
             others = meanwhile(server, asker, websocket)
-            others["idler"] = closing_code(idler)
+            others["idler"] = idler.closing_code()
             os.kill(engine, signal.SIGCONT)
-        closed = closing_code(websocket)
+        closed = websocket.closing_code()
         responses = (posted.result(PATIENCE), events.result(PATIENCE), websocket.jobs, closed)
     return Observed(*responses, server.wait_until_exited(), "".join(server.log), others)
 

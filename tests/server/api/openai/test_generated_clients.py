@@ -1,5 +1,4 @@
-"""The client that openapi-python-client generates from /openapi.json: it is imported, its types fit, and it paints,
-uploads included. It needs the command `openapi-python-client` (tried: 0.29.1)."""
+"""The client that openapi-python-client (tried: 0.29.1) generates from /openapi.json paints, uploads included."""
 
 import importlib
 import shutil

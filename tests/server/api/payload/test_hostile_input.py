@@ -1,7 +1,4 @@
-"""Hostile input: the response is 200 or an error of the one shape, and the server is unharmed.
-
-After each test it must paint as many images as it has room for, each of them with the bytes of its seed.
-"""
+"""Hostile input: the response is 200 or an error of the one shape, and the server paints as before."""
 
 from collections import deque
 from collections.abc import Callable

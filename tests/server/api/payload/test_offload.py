@@ -5,8 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 
-import pytest
-
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.offload import CHUNK_SECONDS, INLINE_BYTES
 from tests.support.server.running_server import PATIENCE
@@ -52,15 +50,6 @@ def test_a_request_waits_only_for_pieces_of_another() -> None:
         return len(done)
 
     assert asyncio.run(act()) < 20
-
-
-def test_an_error_in_the_thread_reaches_the_caller() -> None:
-    def steps() -> Iterator[None]:
-        yield
-        raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        asyncio.run(offload.collect(steps(), INLINE_BYTES + 1))
 
 
 def test_the_client_with_the_least_time_is_next_and_cancelled_work_is_not_begun() -> None:

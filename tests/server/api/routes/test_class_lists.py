@@ -36,9 +36,7 @@ def test_each_image_is_that_of_its_class_alone(client: httpx.Client, more: dict[
         assert (painted(client, seed=7, **{**more, "class": name, "n": index + 1})[index] == images[index]).all()
 
 
-def test_a_prompt_of_digits_python_and_the_command_line_paint_the_same_row(
-    client: httpx.Client, digits_directory: Path, tmp_path: Path
-) -> None:
+def test_all_faces_paint_the_same_row(client: httpx.Client, digits_directory: Path, tmp_path: Path) -> None:
     model, names = load(digits_directory, device="cpu"), ["2", "0", "2", "6"]
     model.sample(class_name=names, seed=3).save(tmp_path / "python.png")
     done("sample", "--model", digits_directory, "--class", 2026, "--seed", 3, "--out", tmp_path / "command.png")
@@ -61,11 +59,7 @@ def test_a_prompt_of_digits_python_and_the_command_line_paint_the_same_row(
         ({"class": ["2"] * 1025}, "class", NAMES),
         ({"class": ["2", "0"], "n": 3}, "n", "n must be 2, the number of classes that are listed, or be left out."),
         ({"class": ["2"] * 9}, "class", "class: 9 images exceed the limit of 8 per request."),
-        (
-            {"prompt": "20", "class": "2"},
-            "class",
-            "class and prompt exclude each other where one is a list; send one.",
-        ),
+        ({"prompt": "20", "class": "2"}, "class", "class and prompt exclude each other where one is a list; send one."),
         ({"class": ["2", "none"], "guidance": 2}, "guidance", "guidance needs a class, or a prompt that names one."),
     ],
 )

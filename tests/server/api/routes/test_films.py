@@ -18,9 +18,7 @@ NUMBERS = {"frames": 3, "seconds": 0.5, "scale": 2}
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp", "apng"])
-def test_generations_are_the_films_of_the_library(
-    client: httpx.Client, grey_directory: Path, tmp_path: Path, kind: str
-) -> None:
+def test_films_are_those_of_the_library(client: httpx.Client, grey_directory: Path, tmp_path: Path, kind: str) -> None:
     accept, fields = {"accept": f"image/{kind}"}, {"seed": 4, **NUMBERS}
     response = client.post(GENERATIONS, json={"n": 2, **fields}, headers=accept)
     assert (response.headers["content-type"], response.headers["x-scanline-seed"]) == (f"image/{kind}", "4")

@@ -188,9 +188,7 @@ def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for()
     assert len(done) == 2, "an empty one for the header, and the first image"
 
 
-def test_what_a_file_has_no_room_for_or_takes_too_long_is_refused_before_painting(
-    client: httpx.Client, colour_client: httpx.Client
-) -> None:
+def test_what_no_file_has_room_for_is_refused_at_once(client: httpx.Client, colour_client: httpx.Client) -> None:
     resize = {"size_policy": "resize"}
     film = {"n": 1200, "frames": 2, "scale": 16, "size": "300x1", "output_format": "webp"}
     sheets = [{"n": n, "size": size} for n, size in ((81, "2048x100"), (81, "100x2048"), (4, "2048x2048"))]

@@ -1,5 +1,4 @@
-"""POST /v1/images/likelihoods and /v1/images/classifications: bits of whole images, with a mask what the known pixels
-cost, and the bits under every class with what follows from them."""
+"""POST /v1/images/likelihoods and /v1/images/classifications."""
 
 from pathlib import Path
 

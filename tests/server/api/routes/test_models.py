@@ -61,9 +61,7 @@ def of_several(several: Server) -> Iterator[httpx.Client]:
         yield of_several
 
 
-def test_each_model_paints_its_own_bytes(
-    several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer
-) -> None:
+def test_each_paints_its_own(several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer) -> None:
     with connected(several.url) as websocket:
         for name in ("grey", "colour"):
             websocket.send(type="generate", id=name, model=name, n=3, seed=7)

@@ -1,5 +1,4 @@
-"""What is asked of painting reaches the library over every face (JSON, forms, events, the websocket), and what cannot
-be had is refused by each with the same error."""
+"""What is asked of painting reaches the library over every face, and what cannot be had is refused by each."""
 
 import json
 from collections.abc import Iterator

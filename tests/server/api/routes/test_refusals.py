@@ -184,11 +184,7 @@ BODIES = {  # the code: bodies that are no JSON object
         *(b"", b"n=4&seed=7", b'{"\\ud800": 1}', b'{"n": "\xff"}'),
         *(b"[" * 1000 + b"]" * 1000, b'{"n": ' + b"9" * 10_000 + b"}"),
     ],
-    "json_too_complex": [
-        b"[" * 100_000,
-        b"{" + b'"a":1,' * 100_000 + b'"a":1}',
-        b'{"user":"' + b"\\/" * 100_000 + b'"}',
-    ],
+    "json_too_complex": [b"[" * 99_999, b"{" + b'"a":1,' * 99_999 + b'"a":1}', b'{"user":"' + b"\\/" * 99_999 + b'"}'],
 }
 
 

@@ -1,8 +1,11 @@
-"""Limits below HTTP: heads that are too long, too slow or no HTTP, bodies that never arrive, idle connections."""
+"""Limits of a connection, and budgets of the process, of which one client (an address of 127.0.0.0/8) has a share."""
 
 import asyncio
+import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -15,21 +18,15 @@ from websockets.frames import Opcode
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
+from tests.support.server import sockets
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.frames import frame, open_websocket
-from tests.support.server.metrics_reader import Metrics
+from tests.support.server.metrics_reader import Metrics, wait_for_metrics
+from tests.support.server.routes import GENERATIONS
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DELAY, serve_with
-from tests.support.server.sockets import (
-    answer_to,
-    exchange,
-    open_connection,
-    parse_response,
-    post_request,
-    read_until_closed,
-    until,
-)
-from tests.support.waiting import PATIENCE
+from tests.support.server.sockets import answer_to, exchange, open_connection, post_request, response_on
+from tests.support.waiting import PATIENCE, wait_for
 
 MAX_HEAD = 4096  # bytes of a head
 URL = "/v1/images/generations"
@@ -105,7 +102,7 @@ def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) 
 
 @pytest.mark.parametrize("label", list(SLOW)[1:])
 def test_a_head_or_body_that_does_not_come_in_time_is_refused(late_responses: dict[str, bytes], label: str) -> None:
-    assert_refused(parse_response(late_responses[label]), 408, None, "receive_timeout")
+    assert_refused(sockets.parse_response(late_responses[label]), 408, None, "receive_timeout")
 
 
 def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
@@ -121,8 +118,8 @@ def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
             except TimeoutError:
                 continue
         connection.settimeout(PATIENCE)
-        data += read_until_closed(connection)
-    assert_refused(parse_response(data), 408, None, "receive_timeout")
+        data += sockets.read_until_closed(connection)
+    assert_refused(sockets.parse_response(data), 408, None, "receive_timeout")
 
 
 def test_a_silent_or_idle_connection_is_closed(late_responses: dict[str, bytes], strict_server: Server) -> None:
@@ -138,14 +135,14 @@ def test_a_connection_whose_refused_body_is_late_is_closed(strict_server: Server
         connection.sendall(b"POST /nowhere HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 2\r\n\r\nx")
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 Not Found")
         connection.sendall(b"x")
-        assert b"HTTP" not in read_until_closed(connection)
+        assert b"HTTP" not in sockets.read_until_closed(connection)
 
 
 def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> None:
     """Also one on a connection that was used before."""
     with open_connection(strict_server) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n")
-        until(connection, b"}")
+        sockets.until(connection, b"}")
         open_websocket(connection)
         assert exchange(strict_server, b"") == b""  # until the timeout of a silent connection
         connection.sendall(frame(Opcode.PING))
@@ -165,3 +162,118 @@ def test_a_websocket_message_has_a_limit_of_its_own() -> None:
         return [config.ws(config, ServerState(), {}).conn.max_message_size for _ in range(2)]
 
     assert asyncio.run(limits()) == [2, 3]
+
+
+GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
+CONNECTIONS, SHARE = 20, 0.5
+ONE = "127.0.0.2"  # the address of the client that takes more than its share
+BODY = (
+    b"POST /v1/images/edits HTTP/1.1\r\nhost: [::1]\r\n"
+    b"content-type: application/json\r\ncontent-length: 15000000\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def small_server(grey_directory: Path) -> Iterator[Server]:
+    """Little of everything."""
+    limits = {"max-connections": CONNECTIONS, "max-arriving-bytes": 2_000_000, "max-unread-bytes": 400_000}
+    with serve_with(grey_directory, {"slots": 4, "client-share": SHARE, **limits, **NO_DELAY}) as server:
+        yield server
+
+
+@pytest.fixture
+def client(small_server: Server) -> Iterator[httpx.Client]:
+    """Another client than those of the tests."""
+    with small_server.client(transport=httpx.HTTPTransport(local_address="127.0.0.9")) as client:
+        yield client
+
+
+def assert_refused_for_now(response: httpx.Response, code: str) -> None:
+    __tracebackhide__ = True
+    assert_refused(response, 503, None, code)
+    assert response.headers["retry-after"] == "2"
+    assert len(response.headers["x-request-id"]) == 32
+
+
+@contextmanager
+def open_many(server: Server, count: int, receive_buffer: int = 0) -> Iterator[list[socket.socket]]:
+    """Connections of one client."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(open_connection(server, receive_buffer, ONE)) for _ in range(count)]
+
+
+def answered(server: Server, source: str) -> bool:
+    """Whether a new connection of that client is served."""
+    return answer_to(server, GET, source).status_code == 200
+
+
+def test_one_client_has_a_share_of_all_connections(small_server: Server, client: httpx.Client) -> None:
+    """One beyond it is refused, and closed even if its client does not close."""
+    before = Metrics(client).errors("too_many_connections")
+    with open_many(small_server, int(CONNECTIONS * SHARE)):
+        with open_connection(small_server, source=ONE) as refused:
+            assert_refused_for_now(response_on(refused), "too_many_connections")
+            with pytest.raises(ConnectionError):  # noqa: PT012
+                while True:
+                    refused.sendall(b"x")
+                    time.sleep(0.05)
+        assert answered(small_server, "127.0.0.3")
+        assert Metrics(client).errors("too_many_connections") == before + 1
+    wait_for(lambda: answered(small_server, ONE), "room for connections")
+
+
+def assert_received(response: httpx.Response) -> None:
+    """The body was read to its end, and then refused for what is in it: a text that is longer than a picture."""
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "json_too_complex")
+
+
+def wait_for_arriving(client: httpx.Client, size: int) -> None:
+    """Wait until the server has so many bytes of what is not complete, so that they came before what is sent next."""
+    wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") >= size)
+
+
+def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client: httpx.Client) -> None:
+    with open_many(small_server, 2) as (first, second):
+        first.sendall(BODY + b" " * 900_000)
+        wait_for_arriving(client, 900_000)
+        second.sendall(BODY + b" " * 300_000)
+        assert_refused_for_now(response_on(second), "too_much_arriving")
+        large = {"user": "x" * 600_000}
+        assert_received(client.post(GENERATIONS, json=large))
+        first.close()
+        assert_received(answer_to(small_server, post_request(GENERATIONS, large, connection="close"), ONE))
+
+
+def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server: Server, client: httpx.Client) -> None:
+    with open_many(small_server, 2) as (first, second):
+        first.sendall(BODY + b" " * 900_000)
+        wait_for_arriving(client, 900_000)
+        second.sendall(post_request(GENERATIONS, {"user": "x" * 400_000}, connection="close"))
+        time.sleep(0.5)
+        first.close()
+        assert_received(response_on(second))
+
+
+def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
+    before = Metrics(client).errors("too_much_arriving")
+    message = frame(Opcode.TEXT, b" " * 700_000)
+    with open_many(small_server, 2) as (first, second):
+        for connection in (first, second):
+            open_websocket(connection)
+        first.sendall(message[:650_000])
+        wait_for_arriving(client, 600_000)
+        second.sendall(message[:400_000])
+        data = sockets.read_until_closed(second)
+    assert b'"too_much_arriving"' in data
+    assert b"\x03\xf5Too many bytes" in data  # a close frame of code 1013
+    assert Metrics(client).errors("too_much_arriving") == before + 1
+
+
+def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server: Server, client: httpx.Client) -> None:
+    before = Metrics(client).errors("too_much_unread")
+    with open_many(small_server, 8, receive_buffer=4096) as connections:
+        for connection in connections:
+            connection.sendall(sockets.GET_ASSET)
+        wait_for(lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection")
+        # another client loses nothing
+        assert client.get(f"/assets/{sockets.ASSET.name}").content == sockets.ASSET.read_bytes()

@@ -1,7 +1,4 @@
-"""Generated clients on bare sockets: random bytes, pauses, pipelining and departures, against a real server.
-
-Whatever they did, the server then answers others, has as many open files as before, and logged no traceback.
-"""
+"""Generated clients on bare sockets: whatever they do, the server answers others and leaks nothing."""
 
 import os
 import socket

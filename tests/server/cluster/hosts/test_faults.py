@@ -1,7 +1,4 @@
-"""Hosts killed, cut off, paused and worse while clients wait: each request is answered once, with one machine's bytes.
-
-What each of them costs is printed (`-rP`); docs/cluster.md has the figures.
-"""
+"""Hosts killed, cut off, paused and worse while clients wait: each is answered once; costs are printed (`-rP`)."""
 
 import subprocess
 import time

@@ -1,7 +1,4 @@
-"""An engine that loads, fails, stands still or is stopped.
-
-While it loads, a server is alive and not ready; that lasts until a test opens a gate, a pipe.
-"""
+"""An engine that loads (until a test opens a gate, a pipe), fails, stands still or is stopped."""
 
 import asyncio
 import multiprocessing
@@ -21,14 +18,8 @@ from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_client, engine_process
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.settings import Settings
-from tests.support.engine.engines import (
-    CRASHING_SEED,
-    ENDLESS,
-    FaultyOptions,
-    RecordingClient,
-    behind_gate,
-    with_deadline,
-)
+from tests.support.engine import engines
+from tests.support.engine.engines import FaultyOptions, RecordingClient, with_deadline
 from tests.support.pictures import text
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.forked_server import AVAILABLE
@@ -42,11 +33,8 @@ from tests.support.waiting import PATIENCE, wait_for
 
 def test_a_request_that_crashes_the_engine_must_not_be_retried(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),), slots=4, threads=1)
-    with (
-        serve_in_process(settings, FaultyOptions) as (url, _),
-        httpx.Client(base_url=url, timeout=PATIENCE) as client,
-    ):
-        crashing = client.post(GENERATIONS, json={"seed": CRASHING_SEED})
+    with serve_in_process(settings, FaultyOptions) as (at, _), httpx.Client(base_url=at, timeout=PATIENCE) as client:
+        crashing = client.post(GENERATIONS, json={"seed": engines.CRASHING_SEED})
         error = crashing.json()["error"]
         assert (crashing.status_code, error["type"], error["code"]) == (500, "server_error", "engine_failed")
         assert crashing.headers["x-should-retry"] == "false"
@@ -100,7 +88,7 @@ def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
 async def test_an_engine_that_cannot_be_killed(grey_directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     engine = await started(grey_directory, timeout=3)
     with not_to_be_killed(engine) as process:
-        with engine.reserve(2), engine.paint(ENDLESS, seed=0) as job:
+        with engine.reserve(2), engine.paint(engines.ENDLESS, seed=0) as job:
             engine.signal(signal.SIGSTOP)
             with pytest.raises(EngineFailedError, match="stopped while it worked"):
                 await with_deadline(job.wait())
@@ -134,7 +122,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) ->
 def loading(directory: Path) -> Iterator[Server]:
     if not AVAILABLE:
         pytest.skip("no fork server whose forks can be prepared")
-    server = Server(directory, prepare=partial(behind_gate, directory / "gate"))
+    server = Server(directory, prepare=partial(engines.behind_gate, directory / "gate"))
     server.wait_until_listening()
     yield server
     server.process.kill()

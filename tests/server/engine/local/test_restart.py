@@ -1,4 +1,4 @@
-"""An engine that dies is restarted and its jobs are replayed: the same bytes, each sent once."""
+"""An engine that dies is restarted, its jobs are replayed, and requests that kill engines are found and refused."""
 
 import asyncio
 import errno
@@ -7,10 +7,13 @@ import signal
 import threading
 from collections import Counter
 from dataclasses import dataclass
+from math import ceil, log2
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
@@ -18,8 +21,10 @@ from scanline.model.sampling.messages import Event, Finished, Scored
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_process
-from scanline.server.engine.worker.process import EngineOptions
-from tests.support.engine.engines import ENDLESS, FaultyOptions, RecordingClient, with_deadline
+from scanline.server.engine.local.quarantine import Quarantine, Verdict
+from scanline.server.engine.worker.process import UNRECOVERABLE, EngineOptions
+from tests.support.engine import engines
+from tests.support.engine.engines import FaultyOptions, RecordingClient, with_deadline
 from tests.support.engine.jobs import PaintJob, ScoreJob
 
 IMAGES = 10  # of each request, in four slots
@@ -151,7 +156,7 @@ async def test_a_restart_leaks_nothing(faulty_engine: RecordingClient, grey: Tra
         return len(os.listdir("/proc/self/fd")), sorted(threads), len(children)
 
     before = counted()
-    with faulty_engine.paint(ENDLESS, seed=0, temperature=1.0):
+    with faulty_engine.paint(engines.ENDLESS, seed=0, temperature=1.0):
         faulty_engine.signal(signal.SIGKILL)
         while faulty_engine.is_ready:
             await asyncio.sleep(0)
@@ -172,7 +177,7 @@ async def test_an_engine_that_cannot_be_restarted_is_given_up(
     monkeypatch.setattr("scanline.server.engine.local.engine_client.RESTART_DELAYS", (0.0, 0.0))
     engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
     (engine.directory / "model.safetensors").unlink()
-    with engine.paint(ENDLESS, seed=0, temperature=1.0) as job:
+    with engine.paint(engines.ENDLESS, seed=0, temperature=1.0) as job:
         engine.signal(signal.SIGKILL)
         with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
             await with_deadline(job.wait())
@@ -180,3 +185,106 @@ async def test_an_engine_that_cannot_be_restarted_is_given_up(
     assert engine.failed.is_set()
     assert engine.load_error is not None
     assert "2 crashes in a row without a finished image: it is not started again" in caplog.text
+
+
+def admitted(*requests: int) -> Quarantine:
+    """A quarantine whose requests are all in the engine."""
+    quarantine = Quarantine()
+    for request in requests:
+        quarantine.add(request)
+    assert quarantine.admit() == list(requests)
+    return quarantine
+
+
+def crash(quarantine: Quarantine) -> tuple[Verdict, list[int]]:
+    """The verdict of a crash, and the requests that the next engine gets."""
+    return quarantine.died(), quarantine.admit()
+
+
+def test_new_requests_wait_for_the_suspects() -> None:
+    quarantine = admitted(0, 1)
+    crash(quarantine), crash(quarantine)
+    quarantine.add(2)
+    assert quarantine.admit() == []
+    for request in (0, 1):
+        quarantine.end(request)
+        going = quarantine.admit()
+    assert going == [2]
+
+
+def test_a_request_that_has_finished_an_image_is_no_suspect() -> None:
+    quarantine = admitted(0)
+    for _ in range(10):
+        quarantine.finished(0)
+        assert crash(quarantine) == (Verdict(), [0])
+
+
+def test_a_request_that_came_between_two_crashes_is_no_suspect() -> None:
+    quarantine = admitted(0)
+    crash(quarantine)
+    quarantine.add(1)
+    quarantine.admit()
+    assert crash(quarantine) == (Verdict(narrowed=True), [0])
+
+
+def test_no_culprit_is_named_while_a_cancelled_request_may_still_be_in_the_engine() -> None:
+    """It was cancelled, which the engine may not have received before it crashed."""
+    quarantine = admitted(0, 1)
+    crash(quarantine)
+    quarantine.end(0, cancelled=True)
+    assert crash(quarantine) == (Verdict(narrowed=True), [1])
+    assert crash(quarantine) == (Verdict(culprit=1), [])
+
+
+@given(requests=st.integers(1, 300), crashing=st.sets(st.integers(0, 299), max_size=3), data=st.data())
+def test_exactly_the_culprits_are_found_in_few_crashes(requests: int, crashing: set[int], data: st.DataObject) -> None:
+    """The engine crashes whenever it has a culprit, after any of the others have ended."""
+    quarantine = Quarantine()
+    for request in range(requests):
+        quarantine.add(request)
+    quarantine.admit()
+    culprits, crashes = set(), 0
+    while quarantine.inside:
+        innocent = sorted(quarantine.inside.keys() - crashing)
+        crashes_now = len(innocent) < len(quarantine.inside)
+        some = data.draw(st.integers(0, len(innocent))) if crashes_now else len(innocent)
+        for request in innocent[:some]:
+            quarantine.end(request)
+        if crashes_now:
+            crashes += 1
+            culprits |= {quarantine.died().culprit} - {None}
+        quarantine.admit()
+    assert culprits == {culprit for culprit in crashing if culprit < requests}
+    assert (quarantine.waiting, quarantine.crashes) == (set(), {})
+    assert crashes <= len(culprits) * (3 + ceil(log2(requests)))
+
+
+GIVEN_UP = "The engine died each time it worked on this request"
+
+
+async def end(engine: RecordingClient, seed: int, images: int = 3) -> np.ndarray:
+    with engine.paint(images, seed, temperature=1.0, stream=True) as job:
+        await with_deadline(job.wait())
+    return job.task.images
+
+
+async def test_others_are_painted_beside_a_crash(faulty_engine: RecordingClient, grey: Transformer) -> None:
+    crashes = faulty_engine.restarts
+    ends = (end(faulty_engine, seed) for seed in (1, engines.CRASHING_SEED, 2))
+    first, crashing, second = await asyncio.gather(*ends, return_exceptions=True)
+    for seed, images in ((1, first), (2, second)):
+        np.testing.assert_array_equal(images, paint(grey, 3, seed=seed).images)
+    assert isinstance(crashing, EngineFailedError)
+    assert str(crashing).startswith(GIVEN_UP)
+    assert faulty_engine.restarts <= crashes + 4
+
+
+async def test_exhausted_memory_counts_twice(faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(EngineFailedError, match=GIVEN_UP):
+        await end(faulty_engine, engines.OUT_OF_MEMORY_SEED)
+    assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
+
+
+async def test_it_paints_afterwards(faulty_engine: RecordingClient, grey: Transformer) -> None:
+    np.testing.assert_array_equal(await end(faulty_engine, seed=3), paint(grey, 3, seed=3).images)
+    assert (faulty_engine.jobs, faulty_engine.quarantine.inside, faulty_engine.quarantine.waiting) == ({}, {}, set())

@@ -28,7 +28,6 @@ from tests.support import small_models
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
 from tests.support.saved_models import assert_same_weights
 from tests.support.server.error_answers import ONE_SENTENCE
-from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE
 
 HOLDING = """
@@ -129,7 +128,7 @@ def directory(tmp_path: Path, grey: Transformer) -> Path:
 
 def other_model(directory: Path) -> None:
     """Save other weights into the directory, as `scanline train --out` does."""
-    save_model(small_models.model(GREY, seed=5), directory)
+    save_model(small_models.model(small_models.GREY, seed=5), directory)
 
 
 @pytest.mark.parametrize("change", [other_model, shutil.rmtree], ids=["other weights", "nothing left"])

@@ -1,5 +1,4 @@
-"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other; each
-reads the certificate and the keys again when they change."""
+"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other."""
 
 import os
 import re
@@ -25,7 +24,6 @@ from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import LONG, bearer
 from tests.support.server.websocket_client import WebsocketClient, connected
-from tests.support.tiny import GREY
 from tests.support.waiting import PATIENCE, wait_for
 
 URL, RELOAD = "/v1/images/generations", "/v1/models/changing/reload"
@@ -76,7 +74,7 @@ def test_both_paint_and_count_together(shared_server: Server, processes: list[in
             ("images_total", {"finished_reason": "finished"}, 6),
             ("http_requests_total", {"path": URL, "status": "200"}, 2),
             ("images_by_key_total", {"key_name": "key-1"}, 6),
-            ("generation_tokens_total", {}, 6 * GREY.bytes),
+            ("generation_tokens_total", {}, 6 * small_models.GREY.bytes),
         ):
             assert after.of(name, **labels) - before.of(name, **labels) == change, name
         assert after.of("batch_slots") == 4
@@ -131,9 +129,7 @@ def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int
     wait_for(lambda: open_files() <= before, "as many open files as before")
 
 
-def test_a_server_whose_main_process_hangs_is_not_ready_and_not_alive(
-    shared_server: Server, processes: list[int]
-) -> None:
+def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(shared_server: Server, processes: list[int]) -> None:
     with closing(client_of(shared_server, processes[0])) as client:
         assert client.get("/readyz").status_code == client.get("/healthz").status_code == 200
         os.kill(shared_server.process.pid, signal.SIGSTOP)
@@ -176,7 +172,7 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         clients = [stack.enter_context(closing(client_of(server, process))) for process in (first, second)]
         streaming = websocket_of(server, second, stack)
         begin(streaming, 1)
-        save_model(small_models.model(replace(GREY, height=4)), directory)
+        save_model(small_models.model(replace(small_models.GREY, height=4)), directory)
         new = load_model(directory)
         card = clients[0].post(RELOAD).json()
         assert (card["height"], card["width"]) == (4, 5)

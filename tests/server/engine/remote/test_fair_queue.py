@@ -125,12 +125,8 @@ def test_what_processes_count_is_added_and_what_they_say_of_the_engine_is_not() 
 
     only_there = GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=7)
     merged = MergedMetrics([of_process(3, 10), [*of_process(4, 11), only_there]]).collect()
-    values = {sample.name: sample.value for family in merged for sample in family.samples}
-    assert values == {
-        "scanline_http_requests_total": 7,
-        "scanline_engine_steps_total": 11,
-        "scanline_websocket_connections": 7,
-    }
+    values = {sample.name.removeprefix(PREFIX): sample.value for family in merged for sample in family.samples}
+    assert values == {"http_requests_total": 7, "engine_steps_total": 11, "websocket_connections": 7}
 
 
 def test_every_metric_that_is_not_a_sum_exists() -> None:
