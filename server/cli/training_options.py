@@ -64,7 +64,7 @@ class TrainingOptions:
             "--from",
             help="Start from the weights of a shipped model, a model directory or ORG/NAME of the Hugging Face Hub;"
             " auto: of the shipped model of the pictures' size, if there is one; none: from random weights.",
-            show_default="auto, or none with --preset, --predicts or --neighbours",
+            show_default="auto, or none with an option of a new network",
         ),
     ] = None
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out, with its saved options.")] = False
@@ -90,7 +90,18 @@ class TrainingOptions:
         str | None, of_network(help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes")
     ] = None
     layers: Annotated[
-        int | None, of_network(min=1, help="With --from: grow the model to this many layers.", show_default="as is")
+        int | None,
+        of_network(
+            min=1,
+            help="Layers of a new network; with --from: grow the model to this many.",
+            show_default="2, or the model's",
+        ),
+    ] = None
+    width: Annotated[
+        int | None,
+        of_network(
+            min=1, help="Width of a new network, a multiple of 32.", show_default="sized to pictures and minutes"
+        ),
     ] = None
     predicts: Annotated[
         str | None,
@@ -166,6 +177,11 @@ class TrainingOptions:
         given = {field.name: getattr(self, field.name, None) for field in fields(TrainingConfig)}
         return {name: value for name, value in given.items() if value is not None}
 
+    @property
+    def _of_new_network(self) -> dict[str, Any]:
+        """The options of a new network, by their names; --layers is also one of a model that it continues."""
+        return {"--neighbours": self.neighbours, "--layers": self.layers, "--width": self.width}
+
     def compiles(self, recipe: TrainingConfig) -> bool:
         """Return whether a run of this recipe is compiled."""
         if self.compiled is not None:
@@ -176,7 +192,7 @@ class TrainingOptions:
         """Return the model whose weights a new run begins with; None: random weights."""
         from scanline.model.training.run.plan import shipped_start
 
-        of_new = self.preset is not None or self.predicts is not None or self.neighbours is not None
+        of_new = any(value is not None for value in (self.preset, self.predicts, *self._of_new_network.values()))
         if self.start == "auto" or (self.start is None and not of_new):
             return shipped_start(images)
         return None if self.start == "none" else self.start
@@ -204,12 +220,13 @@ class TrainingOptions:
             raise ValueError(f"{given[0]} and {given[1]} exclude each other: each decides which model is trained")
         if self.resume and given and given[0] != "--preset":
             raise ValueError(f"{given[0]} is for a new run; --resume continues the model in {self.out}")
-        if self.neighbours is not None and models["--from"]:
-            raise ValueError("--neighbours is for a new network; --from continues one as it is")
-        if self.neighbours is not None and self.resume and self.preset is None:
-            raise ValueError(f"--neighbours is for a new run; --resume continues the model in {self.out}")
-        if self.layers is not None and self.start is None:
-            raise ValueError("--layers needs --from, the model that it adds layers to")
+        for option in (option for option, value in self._of_new_network.items() if value is not None):
+            if models["--from"] and option != "--layers":
+                raise ValueError(f"{option} is for a new network; --from continues one as it is")
+            if self.preset is not None and option != "--neighbours":
+                raise ValueError(f"--preset and {option} exclude each other: each decides the size of the network")
+            if self.resume and self.preset is None:
+                raise ValueError(f"{option} is for a new run; --resume continues the model in {self.out}")
         if self.fetch and self.preset is None:
             raise ValueError("--fetch needs --preset, whose data set it downloads")
         if find_spec("matplotlib") is None:

@@ -39,14 +39,16 @@ def plan(
     layers: int | None = None,
     predicts: str | None = None,
     neighbours: bool | None = None,
+    width: int | None = None,
     resumed: Path | None = None,
 ) -> TrainingPlan:
     """Return what to train on the images.
 
     changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
-    continue from, layers: how many layers it gets, if not its own number. neighbours: whether a new model mixes
-    them, by default as the preset's does, or `network`'s. resumed: the directory of a run to resume, whose model and
-    recipe are used where no preset is named. The model learns the classes of the images, where they have labels.
+    continue from. layers: how many layers it gets, if not its own number; of a new model, as width, see `network`.
+    neighbours: whether a new model mixes them, by default as the preset's does, or `network`'s. resumed: the directory
+    of a run to resume, whose model and recipe are used where no preset is named. The model learns the classes of the
+    images, where they have labels.
     ValueError in one sentence for a model that does not exist or is of another size than the images, or a run that
     cannot be resumed so.
     """
@@ -75,7 +77,7 @@ def plan(
             _check_size(start, load_config(directory), images)
             model, weights = first_weights(directory, classes, layers, changes.get("seed", training.seed))
         else:
-            sized = network(images, dataclasses.replace(training, **changes), predicts, neighbours)
+            sized = network(images, dataclasses.replace(training, **changes), predicts, neighbours, layers, width)
             model = dataclasses.replace(sized, classes=classes)
     training = dataclasses.replace(training, **changes)
     if resumed is None or preset is not None:

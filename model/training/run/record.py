@@ -70,7 +70,7 @@ def describe(
         images.duplicates,
         len(images.refused),
         images.labels is not None,
-        layers,
+        layers if start else None,
     )
 
 

@@ -7,6 +7,7 @@ affords W weights with 6 W x STEPS_PER_WEIGHT W = R T.
 
 import time
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -53,9 +54,15 @@ def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued
 
 
 def network(
-    data: ImageSet, config: TrainingConfig, predicts: str | None = None, neighbours: bool | None = None
+    data: ImageSet,
+    config: TrainingConfig,
+    predicts: str | None = None,
+    neighbours: bool | None = None,
+    layers: int | None = None,
+    width: int | None = None,
 ) -> ModelConfig:
-    """Return the widest network that the run can train and the images can fill.
+    """Return the network of so many layers, by default LAYERS, and of this width, by default the largest that the run
+    can train and the images can fill.
 
     predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings have few.
     neighbours: whether it mixes them, by default where it predicts pixel logistics: in drawings it costs the sampling
@@ -64,16 +71,21 @@ def network(
     """
     predicts = predicts or ("categorical" if data.channels == 1 else "pixel_logistics")
     neighbours = predicts == "pixel_logistics" if neighbours is None else neighbours
+    of_width = partial(_of_width, data=data, predicts=predicts, neighbours=neighbours, layers=layers or LAYERS)
+    if width is not None:
+        if width < HEAD or width % HEAD:
+            raise ValueError(f"--width must be a multiple of {HEAD}, the width of a head, not {width}")
+        return of_width(width)
     if config.minutes is None:
         afforded = config.updates * config.batch * config.branches * data.height * data.width / STEPS_PER_WEIGHT
     else:
-        rate = _operations_per_second(_of_width(MEASURED_WIDTH, data, predicts, neighbours), data, config)
+        rate = _operations_per_second(of_width(MEASURED_WIDTH), data, config)
         afforded = sqrt(rate * 60 * config.minutes * TRAINING_SHARE / (6 * STEPS_PER_WEIGHT))
     images, length = data.train.shape
     most = min(afforded, images * length / BYTES_PER_WEIGHT)
-    chosen = _of_width(HEAD, data, predicts, neighbours)
-    for width in range(2 * HEAD, LARGEST_WIDTH + 1, HEAD):
-        wider = _of_width(width, data, predicts, neighbours)
+    chosen = of_width(HEAD)
+    for each in range(2 * HEAD, LARGEST_WIDTH + 1, HEAD):
+        wider = of_width(each)
         if count_weights(wider) > most:
             break
         chosen = wider
@@ -86,7 +98,7 @@ def count_weights(config: ModelConfig) -> int:
         return Transformer(config).parameter_count
 
 
-def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool) -> ModelConfig:
+def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool, layers: int) -> ModelConfig:
     fields: dict[str, Any] = dict(PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES, predicts=predicts)
     fields["causal_conv"] = neighbours
     fields["window_rows"] = min(fields["window_rows"], data.height)
@@ -96,7 +108,7 @@ def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool) -> Mo
         fields["wave_columns"] = min(fields["wave_columns"], fields["window_columns"])
         fields["outside"] = _background(data)
     fields |= {"step": "pixel", "blocks": BLOCKS, "block_width": 2 * width}
-    return ModelConfig(data.height, data.width, data.channels, LAYERS, width // HEAD, HEAD, HEAD, 4 * width, **fields)
+    return ModelConfig(data.height, data.width, data.channels, layers, width // HEAD, HEAD, HEAD, 4 * width, **fields)
 
 
 def _background(data: ImageSet) -> int:

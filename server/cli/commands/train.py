@@ -55,6 +55,7 @@ def train(**given: Any) -> None:
         layers=options.layers,
         predicts=options.predicts,
         neighbours=options.neighbours,
+        width=options.width,
         resumed=out if options.resume else None,
     )
     if images.refused or not options.as_json:

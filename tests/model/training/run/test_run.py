@@ -169,6 +169,16 @@ def test_every_size_has_a_network_and_a_recipe(shape: tuple[int, int, int]) -> N
     assert model.parallel(batch).shape[:2] == (2, shape[0] * shape[1])
 
 
+def test_layers_and_width_can_be_chosen() -> None:
+    data = images(5000, 28, 28, 1)
+    training = recipe(data, 5000, None)
+    both = network(data, training, layers=8, width=320)
+    assert (both.layers, both.model_width, both.heads, both.feed_forward, both.block_width) == (8, 320, 10, 1280, 640)
+    deeper = network(data, training, layers=6)
+    assert deeper.model_width < network(data, training).model_width
+    assert deeper.layers == 6
+
+
 def test_outside_a_drawing_is_its_background() -> None:
     assert of_updates(images(10, 8, 8, 1, background=255), 5).outside == 255
     assert of_updates(images(10, 8, 8, 1, background=0), 5).outside == 0
