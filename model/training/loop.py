@@ -6,6 +6,7 @@ A checkpoint in the model's directory is: the averaged weights as a model that c
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from errno import EACCES
 from itertools import count
@@ -75,7 +76,12 @@ class Trainer:
         if state:
             self.branches.load_state_dict(state)
         self.batches = Batches(inputs.images, inputs.labels, inputs.config, inputs.model)
-        self.prepared = self.batches.prepared(self.first, min(PREPARING, cores())) if device.type == "cuda" else None
+        preparing = min(PREPARING, max(cores() // group.size, 1))
+        self.prepared = self.batches.prepared(self.first, preparing) if device.type == "cuda" else None
+
+    def close(self) -> None:
+        """Free what must not outlive the process group."""
+        self.branches.updater.close()
 
     def update(self, number: int, rate: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by the update of this number, at the first process's rate, and return the loss and the norm
@@ -107,7 +113,7 @@ def train(
     device: torch.device | str = "cpu",
     precision: str | None = None,
     compiled: bool = True,
-    workers: int = 1,
+    workers: int | None = None,
     report: Callable[[Row], None] = lambda row: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Transformer:
@@ -118,8 +124,9 @@ def train(
     start: initial weights, random by default. resume: continue from the state in `directory`, on a CPU bit for bit as
     if the run had never stopped; ResumeError where there is none, or one of another model or recipe. precision: of
     products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile where it
-    works. workers: processes that share every batch, on a CPU; these, and the branches of the recipe, are spawned, so
-    that a script that calls this needs `if __name__ == "__main__"`. report: called with each row of the loss curve.
+    works. workers: processes that share every batch, by default one for each GPU, or one; these, and the branches of
+    the recipe, are spawned, so that a script that calls this needs `if __name__ == "__main__"`. report: called with
+    each row of the loss curve.
     interrupted: called after every update; if it returns True, the run ends with a checkpoint that has neither a test
     figure nor a new sheet.
     ValueError for inputs that do not fit the model or each other; FloatingPointError where the loss, its gradients or
@@ -136,8 +143,11 @@ def train(
     if not os.access(directory, os.W_OK):
         raise PermissionError(EACCES, "Permission denied", str(directory))
     state = inputs.state(device)
-    with processes(size, _follow, inputs) as group:
-        trainer = Trainer(group, inputs, device, state)
+    # A CUDA graph must go before the process group whose exchange it repeats.
+    with (
+        processes(size, _follow, inputs, device) as group,
+        closing(Trainer(group, inputs, group.device(device), state)) as trainer,
+    ):
         curve, clock = Curve(directory, trainer.first), RunClock(config, trainer.seconds)
         recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
         done, ended, stopped = trainer.first, clock.ended(trainer.first), False
@@ -178,18 +188,22 @@ def _check_images(inputs: Inputs, test_images: Images) -> None:
         raise ValueError(f"each of the {count} images needs a label from 0 to {classes}")
 
 
-def _process_count(config: TrainingConfig, workers: int, device: torch.device) -> int:
+def _process_count(config: TrainingConfig, workers: int | None, device: torch.device) -> int:
     """Return the number of processes of a run, this one included."""
+    gpus = torch.cuda.device_count() if device.type == "cuda" else 0
+    if workers is None:
+        workers = gpus if gpus and config.batch % gpus == 0 and config.branches == 1 else 1
     if workers < 1 or config.batch % workers:
         raise ValueError(f"a batch of {config.batch} images cannot be shared by {workers} processes")
     if config.contrast and config.batch // workers < CONTRASTED:
         raise ValueError(f"contrast needs at least {CONTRASTED} images of a batch in each of {workers} processes")
     if workers > 1 and config.branches > 1:
         raise ValueError("a run has several branches, or several processes that share every batch, but not both")
-    count = max(workers, config.branches)
-    if count > 1 and device.type != "cpu":
-        raise ValueError("several processes train on a CPU only")
-    return count
+    if config.branches > 1 and device.type != "cpu":
+        raise ValueError("branches train on a CPU only")
+    if device.type != "cpu" and workers > max(gpus, 1):
+        raise ValueError(f"{workers} processes need a GPU each, and this machine has {gpus}")
+    return max(workers, config.branches)
 
 
 def _check_finite(trainer: Trainer, done: int, bits: float, norm: float) -> None:
@@ -215,9 +229,9 @@ def _save_checkpoint(
         contact_sheet.save(samples.reshape(-1, *inputs.model.image_shape), inputs.directory / "samples.png")
 
 
-def _follow(group: Group, inputs: Inputs) -> None:
+def _follow(group: Group, inputs: Inputs, device: torch.device) -> None:
     """Compute this process's part of every update until the first process ends it."""
-    device = torch.device("cpu")
+    device = group.device(device)
     trainer = Trainer(group, inputs, device, inputs.state(device))
     for number in count(trainer.first):
         trainer.update(number)

@@ -157,7 +157,12 @@ class TrainingOptions:
             show_default=f"where the run has at least {COMPILED_MINUTES:g} minutes",
         ),
     ] = None
-    processes: Annotated[int, of_machine(min=1, help="Processes that share every batch, on a CPU.")] = 1
+    processes: Annotated[
+        int | None,
+        of_machine(
+            min=1, help="Processes that share every batch.", show_default="1 on a CPU, one for each GPU of a machine"
+        ),
+    ] = None
     branches: Annotated[
         int | None,
         of_machine(

@@ -64,6 +64,9 @@ class Updater:
         self.average.move(self.model, share)
         return loss, norm
 
+    def close(self) -> None:
+        """Free what must not outlive the group: a CUDA graph that has its exchange."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return what `load_state_dict` continues from."""
         parts = {"model": self.model, "average": self.average.model, "optimiser": self.optimiser}
