@@ -120,12 +120,21 @@ class TrainingOptions:
         ),
     ] = None
     updates: Annotated[int | None, of_recipe(min=1, help="Length of the run in updates instead.")] = None
-    batch: Annotated[int | None, of_recipe(min=1, help="Images per update.")] = None
+    batch: Annotated[
+        int | None, of_recipe(min=1, help="Images per update.", show_default="on a GPU, with --minutes, measured")
+    ] = None
     optimiser: Annotated[str | None, of_recipe(help=f"{CHOICES['optimiser']}.")] = None
     learning_rate: Annotated[float | None, of_recipe(help="Peak learning rate.")] = None
-    schedule: Annotated[
-        str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes the rate falls linearly with time.")
+    schedule: Annotated[str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes by the clock.")] = None
+    decay: Annotated[
+        float | None,
+        of_recipe(
+            help="Share of the run, at its end, in which the rate falls to zero. Below 1, the weights before that are"
+            " kept in OUT/plateau, from which a next run goes on (--from).",
+            show_default="1, or 0.4 on a GPU with time for 2,000 updates",
+        ),
     ] = None
+    weight_decay: Annotated[float | None, of_recipe(help="Of the matrices, decoupled.", show_default="0.01")] = None
     average: Annotated[
         float | None,
         of_recipe(
@@ -143,7 +152,15 @@ class TrainingOptions:
     ] = None
     seed: Annotated[int | None, of_recipe(min=0, help="Random seed of the run.")] = None
     checkpoint_every: Annotated[
-        int | None, of_recipe(min=1, help="Updates between checkpoints; a run of minutes saves ten times.")
+        int | None, of_recipe(min=1, help="Updates between checkpoints; a run of minutes saves every two minutes.")
+    ] = None
+    checkpoint_mb: Annotated[
+        float | None,
+        of_machine(
+            help="Limit of all files of the run: if the whole state is larger, it is saved without the optimiser's, in"
+            " float16.",
+            show_default="none",
+        ),
     ] = None
     device: Annotated[str, of_machine(help="auto, cpu or cuda.")] = "auto"
     precision: Annotated[
@@ -154,7 +171,15 @@ class TrainingOptions:
         of_machine(
             "--compile/--no-compile",
             help="Use torch.compile; on a CPU it needs a C++ compiler.",
-            show_default=f"where the run has at least {COMPILED_MINUTES:g} minutes",
+            show_default=f"where the run has at least {COMPILED_MINUTES['cpu']:g} minutes, {COMPILED_MINUTES['cuda']:g}"
+            " on a GPU",
+        ),
+    ] = None
+    compile_cache: Annotated[
+        Path | None,
+        of_machine(
+            help="A file for compiled code, written by one run and read by the next one, also on another machine of the"
+            " kind. It is run as code: use your own."
         ),
     ] = None
     processes: Annotated[
@@ -187,11 +212,11 @@ class TrainingOptions:
         """The options of a new network, by their names; --layers is also one of a model that it continues."""
         return {"--neighbours": self.neighbours, "--layers": self.layers, "--width": self.width}
 
-    def compiles(self, recipe: TrainingConfig) -> bool:
+    def compiles(self, recipe: TrainingConfig, device: str) -> bool:
         """Return whether a run of this recipe is compiled."""
         if self.compiled is not None:
             return self.compiled
-        return recipe.minutes is None or recipe.minutes >= COMPILED_MINUTES
+        return recipe.minutes is None or recipe.minutes >= COMPILED_MINUTES[device]
 
     def start_for(self, images: "ImageSet") -> str | None:
         """Return the model whose weights a new run begins with; None: random weights."""
@@ -232,6 +257,8 @@ class TrainingOptions:
                 raise ValueError(f"--preset and {option} exclude each other: each decides the size of the network")
             if self.resume and self.preset is None:
                 raise ValueError(f"{option} is for a new run; --resume continues the model in {self.out}")
+        if self.compile_cache is not None and not self.compile_cache.parent.is_dir():
+            raise ValueError(f"{self.compile_cache}: there is no directory {self.compile_cache.parent}")
         if self.fetch and self.preset is None:
             raise ValueError("--fetch needs --preset, whose data set it downloads")
         if find_spec("matplotlib") is None:

@@ -54,15 +54,19 @@ def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig", 
     length = f"{config.updates:,} updates" if config.minutes is None else f"{config.minutes:g} minutes"
     branches = f" in each of {config.branches} branches" if config.branches > 1 else ""
     begun = f" of {start}" if start else ""
+    plateau = f", the rate falls in the last {config.decay:.0%}" if config.has_plateau else ""
     print(
         f"network{begun}: {model.layers} layers of width {model.model_width}, {weights:,} weights, predicts"
-        f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update{branches}"
+        f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update{branches}{plateau}"
     )
 
 
 @contextmanager
-def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Iterator[Callable[["Row"], None]]:
-    """Yield a function that reports a row: on a bar if stderr is a terminal, else as a line from time to time."""
+def training_progress(
+    config: "TrainingConfig", name: str, as_json: bool, peak: float | None = None
+) -> Iterator[Callable[["Row"], None]]:
+    """Yield a function that reports a row: on a bar if stderr is a terminal, else as a line from time to time. peak:
+    the images/s by the products alone, at the highest rate of the GPU."""
     total = config.updates if config.minutes is None else 60 * config.minutes
     rows: deque[Row] = deque(maxlen=RUNNING_MEAN)
     printed, tested = 0.0, ""
@@ -79,10 +83,11 @@ def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Ite
             mean = sum(each.bits_per_dim for each in rows) / len(rows)
             since = rows[0] if len(rows) > 1 else None
             updates, seconds = (row.update, row.seconds) if since is None else _passed(since, row)
-            images = updates * config.batch * config.branches
+            rate = updates * config.batch * config.branches / max(seconds, 1e-9)
+            share = "" if peak is None else f" ({rate / peak:.1%} of the peak)"
             done = row.update if config.minutes is None else min(row.seconds, total)
             left = (total - done) * (seconds / max(updates, 1)) if config.minutes is None else total - done
-            note = f"{mean:.3f} bits/dim{tested}, {images / max(seconds, 1e-9):.3g} images/s, {_duration(left)} left"
+            note = f"{mean:.3f} bits/dim{tested}, {rate:.3g} images/s{share}, {_duration(left)} left"
             bar.update(task, completed=done, note=note)
             due = row.test_bits_per_dim is not None or row.seconds - printed >= LINE_SECONDS
             if bar.disable and not as_json and due:

@@ -6,6 +6,7 @@ copied to where it was recorded, rates and the average's share as tensors.
 
 import copy
 import logging
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,12 +29,18 @@ class RecordedUpdater(Updater):
     one size."""
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+        self,
+        model: Transformer,
+        config: TrainingConfig,
+        group: Group,
+        dtype: torch.dtype,
+        compiled: bool,
+        compile_cache: Path | None = None,
     ) -> None:
         if model.device.type == "cuda":
             # Gradients are added up on the stream of the first update, and nothing can be recorded on the default one.
             torch.cuda.set_stream(torch.cuda.Stream(model.device))
-        super().__init__(model, config, group, dtype, compiled)
+        super().__init__(model, config, group, dtype, compiled, compile_cache)
         self.written = 0  # updates as written so far
         self.graph: torch.cuda.CUDAGraph | None = None
         self.refused = False
@@ -104,9 +111,9 @@ class RecordedUpdater(Updater):
         return loss.clone(), norm.clone()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See Updater.load_state_dict; a graph is recorded anew, since an optimiser's tensors are others."""
+        """See Updater.load_state_dict; a graph is recorded anew, since an optimiser's tensors are others, or none."""
         super().load_state_dict(state)
-        self.graph = None
+        self.graph, self.written = None, 0
 
     def close(self) -> None:
         """See Updater.close."""
@@ -120,11 +127,16 @@ class RecordedUpdater(Updater):
 
 
 def new_updater(
-    model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+    model: Transformer,
+    config: TrainingConfig,
+    group: Group,
+    dtype: torch.dtype,
+    compiled: bool,
+    compile_cache: Path | None = None,
 ) -> Updater:
     """Return the updater for the model's device."""
     kind = RecordedUpdater if model.device.type == "cuda" else Updater
-    return kind(model, config, group, dtype, compiled)
+    return kind(model, config, group, dtype, compiled, compile_cache)
 
 
 def _tensors(drawn: Positions | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:

@@ -1,5 +1,6 @@
 """One update of the weights: loss, gradients, averaged over processes and clipped, optimiser, moving average."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,15 +15,21 @@ from scanline.model.training.optimise.processes import Group
 
 class Updater:
     """A model with its loss, optimiser and moving average. dtype: of products. compiled: the loss by
-    torch.compile, where that works."""
+    torch.compile, where that works; compile_cache: see `CompiledLoss`."""
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+        self,
+        model: Transformer,
+        config: TrainingConfig,
+        group: Group,
+        dtype: torch.dtype,
+        compiled: bool,
+        compile_cache: Path | None = None,
     ) -> None:
         self.model, self.config, self.group, self.dtype = model, config, group, dtype
         self.average = MovingAverage(model, config.average)
         self.optimiser = optimiser(model, config, dtype)
-        self.loss = CompiledLoss() if compiled else loss_of
+        self.loss = CompiledLoss(compile_cache, group.rank == 0) if compiled else loss_of
 
     def update(
         self,
@@ -73,7 +80,8 @@ class Updater:
         return {name: part.state_dict() for name, part in parts.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, which may have further entries."""
+        """Continue from a state, which may have further entries, and no optimiser's."""
         self.model.load_state_dict(state["model"])
         self.average.model.load_state_dict(state["average"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        if state["optimiser"]:
+            self.optimiser.load_state_dict(state["optimiser"])

@@ -54,6 +54,7 @@ CASES = {  # a command, run in a folder with everything else that it names: part
     "train --preset mnist-small --data pictures --size 8 --out new": "paints 28x28 grey and the pictures are 8x8 grey",
     "train --data data --width 64 --from auto --out new": "--width is for a new network; --from continues",
     "train --data data --layers 3 --preset mnist-small --out new": "--preset and --layers exclude each other",
+    "train --data data --compile-cache nowhere/file --out new": "nowhere/file: there is no directory nowhere",
     "train --data data --layers 3 --resume --out new": "--layers is for a new run; --resume continues",
     "train --data data --width 100 --updates 1 --out new": "--width must be a multiple of 32, the width of a head, not",
     "train --data data --fetch --out new": "--fetch needs --preset",
