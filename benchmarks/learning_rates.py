@@ -57,8 +57,7 @@ def main() -> None:
         chosen.training,
         Group(),
         product_dtype(device),
-        not options.no_compile,
-        options.compile_cache,
+        not options.no_compile and (options.compile_cache or True),
     )
     first = copy.deepcopy(updater.state_dict())
     batches = Batches(images.train, images.labels.train, chosen.training, chosen.model)

@@ -30,7 +30,7 @@ from scanline.model.training.config import CONTRASTED, TrainingConfig
 from scanline.model.training.data.ahead import Batches
 from scanline.model.training.optimise.branches import Branches
 from scanline.model.training.optimise.precision import product_dtype
-from scanline.model.training.optimise.processes import Group, processes
+from scanline.model.training.optimise.processes import BACKENDS, Group, processes
 from scanline.model.training.optimise.recorded import new_updater
 from scanline.model.training.run.clock import RunClock
 from scanline.model.training.run.curve import Curve, Row
@@ -59,8 +59,7 @@ class Inputs:
     start: Weights | None
     resume: bool
     dtype: torch.dtype
-    compiled: bool
-    compile_cache: Path | None
+    compiled: bool | Path
 
     def state(self, device: torch.device) -> dict[str, Any]:
         """Return the state to resume from, empty for a new run."""
@@ -78,7 +77,7 @@ class Trainer:
         if inputs.start is not None:
             model.load_state_dict(inputs.start)
         shared = group if inputs.config.branches == 1 else Group()
-        updater = new_updater(model, inputs.config, shared, inputs.dtype, inputs.compiled, inputs.compile_cache)
+        updater = new_updater(model, inputs.config, shared, inputs.dtype, inputs.compiled)
         self.branches = Branches(group, inputs.config, updater)
         if state:
             self.branches.load_state_dict(state)
@@ -121,8 +120,7 @@ def train(
     resume: bool = False,
     device: torch.device | str = "cpu",
     precision: str | None = None,
-    compiled: bool = True,
-    compile_cache: Path | None = None,
+    compiled: bool | Path = True,
     limit: float | None = None,
     workers: int | None = None,
     report: Callable[[Row], None] = lambda row: None,
@@ -135,9 +133,10 @@ def train(
     start: initial weights, random by default. resume: continue from the state in `directory`, on a CPU bit for bit as
     if the run had never stopped; ResumeError where there is none, or one of another model or recipe. precision: of
     products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile where it
-    works. compile_cache: see `CompiledLoss`. limit: of the bytes of all files of the run. workers: processes that share
-    every batch, by default one for each GPU, or one; these, and the branches of the recipe, are spawned, so that a
-    script that calls this needs `if __name__ == "__main__"`. report: called with each row of the loss curve.
+    works; a path is that of its cache (see `CompiledLoss`). limit: of the bytes of all files of the run. workers:
+    processes that share every batch, by default one for each GPU, or one; these, and the branches of the recipe, are
+    spawned, so that a script that calls this needs `if __name__ == "__main__"`. report: called with each row of the
+    loss curve.
     interrupted: called after every update; if it returns True, the run ends with a checkpoint that has neither a test
     figure nor a new sheet.
     ValueError for inputs that do not fit the model or each other; FloatingPointError where the loss, its gradients or
@@ -146,7 +145,7 @@ def train(
     # Everything is checked now, and not at the first checkpoint.
     device = torch.device(device)
     dtype = product_dtype(device, precision)
-    inputs = Inputs(model_config, config, images, labels, directory, start, resume, dtype, compiled, compile_cache)
+    inputs = Inputs(model_config, config, images, labels, directory, start, resume, dtype, compiled)
     _check_images(inputs, test_images)
     room = None if limit is None else room_for_state(limit, count_weights(model_config), config)
     size = _process_count(config, workers, device)
@@ -156,7 +155,7 @@ def train(
     state = inputs.state(device)
     # A CUDA graph must go before the process group whose exchange it repeats.
     with (
-        processes(size, _follow, inputs, device) as group,
+        processes(size, _follow, inputs, device, backend=BACKENDS[device.type]) as group,
         closing(Trainer(group, inputs, group.device(device), state)) as trainer,
     ):
         curve, clock = Curve(directory, trainer.first), RunClock(config, trainer.seconds)

@@ -27,6 +27,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}  # rates are sent by gloo: it sees that a process has ended
 AVERAGE_TIMEOUT = timedelta(days=7)  # the other ranks wait for rank 0 while it tests and paints
 SECONDS_TO_END = 5
 
@@ -101,7 +102,9 @@ def _worker_error() -> Iterator[None]:
 
 
 @contextmanager
-def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterator[Group]:
+def processes(
+    size: int, follow: Callable[..., None], *arguments: Any, backend: str = BACKENDS["cpu"]
+) -> Iterator[Group]:
     """Start processes of ranks 1 to size - 1, which run follow(group, *arguments), and yield the group of rank 0.
 
     The threads of this process are divided among them. Workers are killed at the end of the block; WorkerError if one
@@ -120,7 +123,7 @@ def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterat
                 ours, theirs = spawn.Pipe(duplex=False)
                 worker = spawn.Process(
                     target=_run_worker,
-                    args=(theirs, rank, size, folder, of_each, follow, arguments),
+                    args=(theirs, backend, rank, size, folder, of_each, follow, arguments),
                     daemon=True,
                 )
                 try:
@@ -133,7 +136,7 @@ def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterat
             if not all(_is_ready(worker, ready) for worker, ready in started):
                 raise WorkerError("a training process could not start")
             torch.set_num_threads(of_each)
-            _join(0, size, folder)
+            _join(backend, 0, size, folder)
             yield Group(0, size)
         except WorkerError as error:
             raise WorkerError(_reason([worker for worker, _ in started])) from error
@@ -148,6 +151,7 @@ def processes(size: int, follow: Callable[..., None], *arguments: Any) -> Iterat
 
 def _run_worker(
     ready: connection.Connection,
+    backend: str,
     rank: int,
     size: int,
     folder: str,
@@ -158,7 +162,7 @@ def _run_worker(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; rank 0 ends the rest
     torch.set_num_threads(threads)
     ready.send(True)
-    _join(rank, size, folder)
+    _join(backend, rank, size, folder)
     try:
         follow(Group(rank, size), *arguments)
     except WorkerError:
@@ -174,14 +178,12 @@ def _is_ready(worker: BaseProcess, ready: connection.Connection) -> bool:
         return False
 
 
-def _join(rank: int, size: int, folder: str) -> None:
+def _join(backend: str, rank: int, size: int, folder: str) -> None:
     """Join the process group over the loopback device: the name of a machine need not have an address."""
     loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
     if loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
     rendezvous = (Path(folder) / "rendezvous").as_uri()
-    # Rates are sent by gloo in any case, which also notices at once that a process has ended.
-    backend = "cpu:gloo,cuda:nccl" if dist.is_nccl_available() and torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, init_method=rendezvous, rank=rank, world_size=size, timeout=AVERAGE_TIMEOUT)
 
 

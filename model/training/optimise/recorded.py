@@ -29,18 +29,12 @@ class RecordedUpdater(Updater):
     one size."""
 
     def __init__(
-        self,
-        model: Transformer,
-        config: TrainingConfig,
-        group: Group,
-        dtype: torch.dtype,
-        compiled: bool,
-        compile_cache: Path | None = None,
+        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
     ) -> None:
         if model.device.type == "cuda":
             # Gradients are added up on the stream of the first update, and nothing can be recorded on the default one.
             torch.cuda.set_stream(torch.cuda.Stream(model.device))
-        super().__init__(model, config, group, dtype, compiled, compile_cache)
+        super().__init__(model, config, group, dtype, compiled)
         self.written = 0  # updates as written so far
         self.graph: torch.cuda.CUDAGraph | None = None
         self.refused = False
@@ -127,16 +121,11 @@ class RecordedUpdater(Updater):
 
 
 def new_updater(
-    model: Transformer,
-    config: TrainingConfig,
-    group: Group,
-    dtype: torch.dtype,
-    compiled: bool,
-    compile_cache: Path | None = None,
+    model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
 ) -> Updater:
     """Return the updater for the model's device."""
     kind = RecordedUpdater if model.device.type == "cuda" else Updater
-    return kind(model, config, group, dtype, compiled, compile_cache)
+    return kind(model, config, group, dtype, compiled)
 
 
 def _tensors(drawn: Positions | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:

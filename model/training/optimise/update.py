@@ -15,21 +15,16 @@ from scanline.model.training.optimise.processes import Group
 
 class Updater:
     """A model with its loss, optimiser and moving average. dtype: of products. compiled: the loss by
-    torch.compile, where that works; compile_cache: see `CompiledLoss`."""
+    torch.compile, where that works, and a path: with this file as its cache (see `CompiledLoss`)."""
 
     def __init__(
-        self,
-        model: Transformer,
-        config: TrainingConfig,
-        group: Group,
-        dtype: torch.dtype,
-        compiled: bool,
-        compile_cache: Path | None = None,
+        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
     ) -> None:
         self.model, self.config, self.group, self.dtype = model, config, group, dtype
         self.average = MovingAverage(model, config.average)
         self.optimiser = optimiser(model, config, dtype)
-        self.loss = CompiledLoss(compile_cache, group.rank == 0) if compiled else loss_of
+        cache = compiled if isinstance(compiled, Path) else None
+        self.loss = CompiledLoss(cache, writes=group.rank == 0) if compiled else loss_of
 
     def update(
         self,

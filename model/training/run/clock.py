@@ -27,6 +27,7 @@ class RunClock:
         self.last_checkpoint = self.last_test = self.last_row = seconds
         self.between_tests = min(max((self.limit or 0) / TESTS, MIN_BETWEEN), MAX_BETWEEN)
         self.between = min(self.between_tests, SAVE_SECONDS)
+        self.compiled = 0.0 if seconds else None  # the second from which the warm-up counts: the first update compiles
 
     @property
     def seconds(self) -> float:
@@ -37,9 +38,11 @@ class RunClock:
         """Return the learning rate of an update: in a run of minutes its schedule follows the clock."""
         if self.limit is None:
             return learning_rate(self.config, update)
-        left = self._left(update)
-        warm = max((update + 1) / max(1, self.config.warm_up), (1 - left) / LONGEST_WARM_UP)
-        return self.config.learning_rate * min(1.0, warm) * falling(self.config, left)
+        if self.compiled is None and update:
+            self.compiled = self.seconds
+        warming = (self.seconds - (self.compiled or 0.0)) / (LONGEST_WARM_UP * self.limit)
+        warm = max((update + 1) / max(1, self.config.warm_up), warming)
+        return self.config.learning_rate * min(1.0, warm) * falling(self.config, self._left(update))
 
     def cooling(self, done: int) -> bool:
         """Return whether the plateau of the learning rate is over after so many updates; False where it has none."""

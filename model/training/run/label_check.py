@@ -1,11 +1,10 @@
 """Labels of training images beside what a trained model reads, before the first update: a run whose labels are off by
 one would teach each class the pictures of another, and look like any other run until its end."""
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
+from scanline.model import zoo
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import load_config
@@ -18,13 +17,16 @@ SHIFTED = 0.5  # of the images that are read as the class at one distance from t
 DOUBTFUL = 0.2  # of the images: where fewer are read as their label, it may be wrong in another way
 
 
-def check_labels(directory: Path, images: ImageSet, device: torch.device | str) -> str | None:
-    """Return in a sentence how many training images the model in `directory` reads as their label says; None where it
-    does not know all of their classes. ValueError where most are read as the class at one distance from it."""
-    known = load_config(directory).class_names
-    if images.labels is None or not set(images.labels.names) <= set(known):
+def check_labels(name: str | None, images: ImageSet, device: torch.device | str) -> str | None:
+    """Return in a sentence how many training images a shipped model, or one in a directory, reads as their label says;
+    None where it does not know all of their classes. ValueError where most are read as the class at one distance from
+    it."""
+    if name is None or images.labels is None:
         return None
-    names = images.labels.names
+    directory, names = zoo.find(name), images.labels.names
+    known = load_config(directory).class_names
+    if not {*names} <= {*known}:
+        return None
     model = load_model(directory, device)
     most = BY_BITS if model.class_head is None else BY_HEAD
     chosen = np.random.default_rng(0).permutation(len(images.train))[:most]

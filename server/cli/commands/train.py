@@ -34,7 +34,8 @@ def train(**given: Any) -> None:
     from scanline.model.training.loop import train as run_updates
     from scanline.model.training.run.curve import Curve
     from scanline.model.training.run.finish import finish
-    from scanline.model.training.run.plan import plan
+    from scanline.model.training.run.label_check import check_labels
+    from scanline.model.training.run.plan import plan, shipped_start
     from scanline.model.training.run.plateau import FOLDER
     from scanline.model.training.run.record import check_out
     from scanline.model.training.run.sizing import UNBOUNDED, count_weights, operations_per_image
@@ -62,7 +63,7 @@ def train(**given: Any) -> None:
         device=device,
     )
     weights = count_weights(chosen.model)
-    checked = _check_labels(images, run.start, device) if saved is None else None
+    checked = None if saved else check_labels(run.start or shipped_start(images), images, device)
     if images.refused or not options.as_json:
         print_images(options.data or Path(run.data), images, to_stderr=options.as_json)
     if not options.as_json:
@@ -90,8 +91,7 @@ def train(**given: Any) -> None:
                 resume=options.resume,
                 device=device,
                 precision=options.precision,
-                compiled=options.compiles(chosen.training, device),
-                compile_cache=options.compile_cache,
+                compiled=options.compiles(chosen.training, device) and (options.compile_cache or True),
                 limit=None if (most := options.checkpoint_mb or run.checkpoint_mb) is None else 1e6 * most,
                 workers=options.processes,
                 report=report,
@@ -178,16 +178,6 @@ def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageS
         check_same_images(saved, images)
     start, limit = options.start_for(images), options.checkpoint_mb
     return images, saved or describe(images, path, size, grey, options.preset, start, options.layers, limit)
-
-
-def _check_labels(images: "ImageSet", start: str | None, device: str) -> str | None:
-    """Return what `check_labels` says of the model that the run begins from, or of the shipped one for its pictures."""
-    from scanline.model import zoo
-    from scanline.model.training.run.label_check import check_labels
-    from scanline.model.training.run.plan import shipped_start
-
-    source = start or shipped_start(images)
-    return None if source is None else check_labels(zoo.find(source), images, device)
 
 
 def _count_files(bar: Any, path: Path) -> Callable[[int, int], None]:

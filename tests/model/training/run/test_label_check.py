@@ -34,7 +34,7 @@ def labelled(labels: np.ndarray, classes: tuple[tuple[str, ...], ...] = REORDERE
 
 
 def test_labels_are_compared_by_the_names_of_their_classes(directory: Path) -> None:
-    said = check_labels(directory, labelled(LABELS % 3 + 1), "cpu")
+    said = check_labels(str(directory), labelled(LABELS % 3 + 1), "cpu")
     assert said
     found = re.fullmatch(rf"shades reads (\d+) of {BY_HEAD} training pictures as their class", said)
     assert found
@@ -45,12 +45,12 @@ def test_labels_are_compared_by_the_names_of_their_classes(directory: Path) -> N
 def test_shifted_labels_are_refused(directory: Path, shift: int, names: str) -> None:
     sentence = rf"shifted: shades reads \d+ of {BY_HEAD} as their class and \d+ as the one {shift} after it, {names}$"
     with pytest.raises(ValueError, match=sentence):
-        check_labels(directory, labelled((LABELS - shift) % 3 + 1), "cpu")
+        check_labels(str(directory), labelled((LABELS - shift) % 3 + 1), "cpu")
 
 
 def test_without_a_class_head_a_few_are_read_by_bits_and_unknown_classes_are_not(directory: Path) -> None:
-    assert check_labels(directory, labelled(LABELS, (("7",), ("horse",), ("owl",))), "cpu") is None
+    assert check_labels(str(directory), labelled(LABELS, (("7",), ("horse",), ("owl",))), "cpu") is None
     (directory / CLASS_HEAD).unlink()
-    said = check_labels(directory, labelled(LABELS % 3 + 1), "cpu")
+    said = check_labels(str(directory), labelled(LABELS % 3 + 1), "cpu")
     assert said
     assert f" of {BY_BITS} training pictures as their class" in said

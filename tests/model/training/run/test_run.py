@@ -96,6 +96,15 @@ def test_warm_up_ends_with_its_updates_or_with_its_share_of_the_time() -> None:
     assert RunClock(TIMED, 600 * LONGEST_WARM_UP / 2).rate(update=0) == pytest.approx(0.5 * 0.975, abs=1e-3)
 
 
+def test_the_first_update_which_compiles_is_no_part_of_the_warm_up() -> None:
+    clock = RunClock(TIMED)
+    clock.rate(update=0)
+    clock.started -= 100
+    assert clock.rate(update=1) == pytest.approx(0.02 * (1 - 100 / 600), abs=1e-3)
+    clock.started -= 15
+    assert clock.rate(update=2) == pytest.approx(0.5 * (1 - 115 / 600), abs=1e-3)
+
+
 def test_it_ends_with_the_minutes_or_the_updates() -> None:
     assert not RunClock(TIMED, 599).ended(1)
     assert RunClock(TIMED, 600).ended(1)
