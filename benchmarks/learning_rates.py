@@ -4,8 +4,8 @@
         [--layers 6 --width 256] [--batch 32] [--compile-cache FILE]
 
 Each run warms up as the recipe says and then keeps its rate. The figure is the mean training loss of its last quarter,
-in bits/dim; the others say what an update costs. On a GPU it is the first two minutes of a day's training: compiled
-code stays in the file, which `scanline train --compile-cache` reads.
+in bits/dim; the others say what an update costs. On a GPU it comes before a training: compiled code stays in the file,
+which `scanline train --compile-cache` reads.
 """
 
 import argparse

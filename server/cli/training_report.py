@@ -1,6 +1,7 @@
 """The output of `scanline train`: the pictures, the network, progress; and its handling of SIGINT and SIGTERM."""
 
 import json
+import logging
 import signal
 import sys
 from collections import deque
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from scanline.server.cli.progress import progress_bar
 
@@ -70,7 +71,7 @@ def training_progress(
     total = config.updates if config.minutes is None else 60 * config.minutes
     rows: deque[Row] = deque(maxlen=RUNNING_MEAN)
     printed, tested = 0.0, ""
-    with progress_bar(counts=False) as bar:
+    with progress_bar(counts=False) as bar, _logged(sys.stderr if as_json else sys.stdout):
         task = bar.add_task(f"training {name}", total=total, note="")
 
         def report(row: "Row") -> None:
@@ -95,6 +96,20 @@ def training_progress(
                 printed = row.seconds
 
         yield report
+
+
+@contextmanager
+def _logged(stream: TextIO) -> Iterator[None]:
+    """Write what training logs to a stream: whether updates are compiled and recorded, after how many seconds."""
+    log, handler = logging.getLogger("scanline.training"), logging.StreamHandler(stream)
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _passed(since: "Row", row: "Row") -> tuple[int, float]:

@@ -21,7 +21,8 @@ from scanline.model.training.loop import train
 from scanline.model.training.presets import PRESETS
 from scanline.model.training.run.clock import ROW_UPDATES
 from scanline.model.training.run.plateau import plateau_recipe
-from scanline.model.training.run.state import OTHER_BYTES
+from scanline.model.training.run.sizing import count_weights
+from scanline.model.training.run.state import OTHER_BYTES, room_for_state
 from tests.support.saved_models import assert_same_weights, files
 from tests.support.sweeps import and_slow
 from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedError, curve, run
@@ -180,6 +181,8 @@ def test_models_have_the_shape_of_their_data_and_the_papers_sizes() -> None:
     for name, preset in PRESETS.items():
         config = preset.model
         assert of_shape(config.height, config.width, config.channels) == preset.dataset, name
+    base = PRESETS["cifar10-base"]
+    assert room_for_state(67e6, count_weights(base.model), base.training)  # 64 MiB, as docs/gpu.md says
     for name, layers in (("mnist", 8), ("cifar10", 16)):
         config = PRESETS[name].model
         assert (config.layers, config.heads, config.key_width, config.value_width) == (layers, 8, 32, 32)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -189,7 +190,10 @@ def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys: pytest.CaptureFixture[
     with training_progress(TrainingConfig(updates=1000, batch=4), "name", as_json=False, peak=160.0) as report:
         report(row(10, 1.0, 5.0))
         report(row(20, 2.0, 5.0, test=5.0))
-    assert ", 40 images/s (25.0% of the peak), 98 s left" in capsys.readouterr().out
+        logging.getLogger("scanline.training").info("an update is one CUDA graph")
+    said = capsys.readouterr().out
+    assert ", 40 images/s (25.0% of the peak), 98 s left" in said
+    assert said.endswith("\nan update is one CUDA graph\n")
 
 
 def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(capsys: pytest.CaptureFixture[str]) -> None:
