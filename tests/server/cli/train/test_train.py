@@ -110,6 +110,10 @@ def test_minutes_of_a_gpu_and_the_minutes_after_them(
     assert f"train it further: scanline train --from {first / 'plateau'} --data" in said
     assert sum(path.stat().st_size for path in first.rglob("*") if path.is_file()) < 2.3e6
     assert not torch.load(first / "training.pt", weights_only=True)["optimiser"]
+    assert ", rate 0.005 falling to zero in the last 40% of it; seed 0 |" in (first / "README.md").read_text()
+    said = done("train", "--resume", "--out", first, "--minutes", 0.12, "--no-compile")
+    assert "the checkpoint had no room for the optimiser's state, which starts anew\n" in said
+    assert not torch.load(first / "training.pt", weights_only=True)["optimiser"]
 
     said = done(*minutes, "--from", first / "plateau", "--out", second)
     assert re.search(r"plateau reads \d+ of 20 training pictures as their class", said)
