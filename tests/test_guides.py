@@ -71,12 +71,10 @@ def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert short != draw.split()
     subprocess.run([sys.executable, *short[1:]], check=True, capture_output=True)
     assert len(list(Path("letters").glob("*.png"))) == 40
-
     short = learn.replace("--minutes 20", "--updates 2").split()
     assert short != learn.split()
     assert "pictures of 28x28 grey to train on" in done(*short[1:], "--no-compile", "--from", "none")
     done(*resume.split()[1:], "--no-compile")
-
     body = re.search(r"-d '(.*?)'", paint)
     assert start.split()[2:] == ["--model", "letters-model"]
     with serve(Path("letters-model")) as server, server.client() as client:

@@ -51,7 +51,6 @@ def sample_scanline(
     small_slots = len(small.pool.images)
     small.close()
     del small
-
     before = _settled_memory(device)
     generator = Generator(model, images, precision=precision, backend=reference.backend)
     slots = len(generator.pool.images)

@@ -125,7 +125,6 @@ def compare(
     sample_neighbours = nearest(painted.images, pool, NEIGHBOURS, model.device, progress)
     progress = stage("neighbours of test images", len(pool), "training images")
     test_neighbours = nearest(data.test[chosen], pool, 1, model.device, progress)
-
     return Comparison(
         data=data,
         seed=seed,

@@ -134,7 +134,6 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
     if values.max_images is not None:
         every = len(wanted) == end
         check_count(painted, values.max_images, "code" if every else "images", "with the others of its code")
-
     files, rows, start, first = list[DecodedFile](), dict[int, int](), 0, 0
     for file, indices in zip(values.files, own, strict=True):
         each = DecodedFile(file, file.decoded(indices), first)

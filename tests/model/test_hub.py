@@ -64,7 +64,6 @@ def test_a_repository_is_a_cached_directory(a_hub: LocalHub, directory: Path, mo
     assert_same_weights(load_model(directory).state_dict(), load_model(newest).state_dict())
     assert load_model(older).config.classes == small_models.CLASSES["classes"]
     assert hub.pinned("org/digits@main", newest) == f"org/digits@{second}"
-
     # All of it is there now: nothing is downloaded again, and the Hub may be out of reach.
     a_hub.requests.clear()
     assert zoo.find("org/digits@main") == newest

@@ -47,7 +47,6 @@ class DrainingMiddleware:
     async def _run_interruptible(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message | None = None
         is_complete = False
-
         try:
             async with self.lifecycle.interruptible(is_arriving=True) as accept:
 

@@ -52,7 +52,6 @@ class OverheadMiddleware:
         # A client over its rate waits here, before any of its body is read.
         if seconds := await overhead.wait(probe):
             bind_contextvars(delayed=round(seconds, 3))
-
         status, size, is_complete = 0, 0, False
 
         async def measured_receive() -> Message:

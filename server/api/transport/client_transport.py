@@ -61,7 +61,6 @@ class ClientTransport(asyncio.Transport):
         self.taken = 0  # bytes that the client's side has taken, at the last progress
         self.progress_time = 0.0
         self.send_timer: TimerHandle | None = None
-
         connections.open.add(self)
         connections.budgets.connections.add(self.client, 1)
         socket = transport.get_extra_info("socket")

@@ -146,12 +146,10 @@ def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(tl
         assert client.post("/v1/images/generations", json={}, headers=own).status_code == 200
         with connected(tls_server.url, ssl=trusting, origin=tls_server.url) as websocket:
             assert websocket.paint(type="generate").order[-1] == "done"
-
             # A key that does not fit keeps the first certificate.
             write_certificate(key.parent / "other.pem", key, "other")
             wait_for(lambda: "the key is another certificate's" in "".join(tls_server.log), "a line about the key")
             assert subject(tls_server) == "first"
-
             # A new pair is used by new connections; the old ones go on.
             write_certificate(cert, key, "second")
             wait_for(lambda: subject(tls_server) == "second", "the second certificate")

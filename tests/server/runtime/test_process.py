@@ -152,7 +152,6 @@ def test_lines_of_one_kind_are_dropped_and_counted_beyond_their_rate() -> None:
     refused = [limit.filter(line(logging.INFO, "request", ended="refused")) for _ in range(10 * int(LINES))]
     assert sum(refused) < 2 * LINES
     assert all(limit.filter(line(logging.INFO, "request", ended="answered")) for _ in range(10 * int(LINES)))
-
     other = line(logging.ERROR, "eight")
     assert limit.filter(other)
     assert not hasattr(other, "dropped")

@@ -39,7 +39,6 @@ def test_every_number_is_that_of_the_recurrence(colour_client: httpx.Client, col
     assert_close("z", z[:-1] + phi_k, z[1:])
     normaliser = (phi_q * z[1:]).sum(dim=1, keepdim=True)
     assert_close("y", torch.einsum("nc,ncm->nm", phi_q, s[1:]) / normaliser, y)
-
     images = torch.tensor(IMAGE).reshape(1, -1)
     state = State.zeros(colour.config, 1)
     with torch.inference_mode():

@@ -181,7 +181,6 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
             wait_for(lambda client=client: client.get("/v1/models/changing").json() == card, "the new model")
             assert_paints(client, new)
         assert_finishes(streaming, grey, 1)
-
         (directory / "config.json").write_bytes(b"no model")
         refused = wait_for(
             lambda: None if "reload_in_progress" in (answer := clients[1].post(RELOAD)).text else answer, "an answer"
@@ -246,7 +245,6 @@ def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer,
         trusting = ssl.create_default_context(cafile=str(cert))
         wait_for(lambda: renewed(server, trusting), "the second certificate in both processes")
         wait_for(lambda: have_read(server), "three lines about the files")
-
         # A process that ends beside a key that does not fit is replaced by one with the certificate of the others.
         write_certificate(tmp_path / "other.pem", key, "other")
         replace_one(server)
@@ -285,7 +283,6 @@ def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, 
         wait_for(lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes")
         assert answers(server, "sk-first") == [401, 401]
         wait_for(lambda: have_read(server), "three lines about the files")
-
         # A process that ends beside a broken file is replaced by one with the keys of the others.
         keys.write_text("studio\n")
         replace_one(server)
