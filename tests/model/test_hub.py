@@ -42,7 +42,6 @@ def a_hub(server: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A model, and what may lie beside it."""
     directory = tmp_path / "digits"
     save_model(small_models.model(small_models.config(**small_models.CLASSES)), directory)
     evaluation = {"dataset": "mnist", "bits_per_dim": 1.25}

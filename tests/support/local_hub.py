@@ -68,8 +68,6 @@ class Repository:
 
 @dataclass
 class LocalHub:
-    """The server's address, its repositories, what it was asked, and what it answers."""
-
     url: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)  # METHOD PATH
@@ -230,7 +228,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def local_hub() -> Iterator[LocalHub]:
-    """Run the server."""
     hub = LocalHub()
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub})) as server:
         hub.url = f"http://127.0.0.1:{server.server_port}"

@@ -34,7 +34,6 @@ def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
 
 
 def drawn(distribution: Categorical | PixelLogistics, parameters: torch.Tensor) -> torch.Tensor:
-    """Bytes [ROWS, C] drawn by the distribution itself."""
     c = channels(distribution)
     uniforms = torch.rand(ROWS, c, 2, generator=torch.Generator().manual_seed(2)).clamp(1e-6, 1 - 1e-6)
     nothing = torch.zeros(ROWS, c, dtype=torch.uint8)

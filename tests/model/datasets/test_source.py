@@ -229,7 +229,6 @@ DIGITS = np.arange(64) % 10
 
 
 def of_class(found: ImageSet, name: str) -> set[bytes]:
-    """The images of a class, in both parts."""
     label = found.labels.names.index(name) + 1
     parts = ((found.train, found.labels.train), (found.test, found.labels.test))
     return {image.tobytes() for images, of in parts for image in images[np.flatnonzero(of == label)]}

@@ -35,7 +35,6 @@ def model(variant: str) -> Transformer:
 
 
 def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> list[ImageSpec]:
-    """The two specs of a guided image."""
     spec = ImageSpec(7, index, 0.9, label=label, guidance=guidance, **known)
     return [spec, replace(spec, label=0)]
 

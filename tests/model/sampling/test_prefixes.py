@@ -47,8 +47,6 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int, ba
 
 
 class CountingEngine(Engine):
-    """An engine that counts the images whose known bytes it has read."""
-
     def __init__(self, model: Transformer, slots: int) -> None:
         super().__init__(Generator(model, slots, threads=1))
         self.images_read = 0

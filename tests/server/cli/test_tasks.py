@@ -131,7 +131,6 @@ def test_options_are_handed_on_and_the_numbers_of_completions_reported(tmp_path:
 
 
 def saved(folder: Path, *images: np.ndarray) -> list[Path]:
-    """The pictures 0.png, 1.png and so on."""
     files = [folder / f"{index}.png" for index in range(len(images))]
     for file, image in zip(files, images, strict=True):
         file.write_bytes(encode(image))

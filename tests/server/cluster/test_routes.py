@@ -100,7 +100,6 @@ def test_a_shard_may_be_larger_than_grpcs_own_limit(service: Service) -> None:
 
 
 def sample(out: Path, *options: object) -> Ran:
-    """`scanline sample --cluster` on the cluster of these tests."""
     import ray
 
     return in_a_process("sample", "--cluster", ray.get_runtime_context().gcs_address, "--out", out, *options)

@@ -138,7 +138,6 @@ def router() -> FewestImagesRouter:
 
 
 def chosen(router: FewestImagesRouter, number: int) -> Route:
-    """The route of a shard of one image."""
     route = Route()
     shard: Any = SimpleNamespace(
         args=[GenerateRequest(number, 1, seed=0)],

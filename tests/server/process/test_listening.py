@@ -128,7 +128,6 @@ def tls_server(files: Files, grey_directory: Path) -> Iterator[Server]:
 
 
 def subject(server: Server) -> str:
-    """The name in the certificate that a new connection gets."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with open_connection(server) as plain, context.wrap_socket(plain) as wrapped:

@@ -120,7 +120,6 @@ needs_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reas
 
 
 def growth(*arguments: str) -> int:
-    """Bytes that a program keeps, as it prints them."""
     done = subprocess.run([sys.executable, "-c", *arguments], capture_output=True, text=True, check=True)
     return int(done.stdout)
 

@@ -68,7 +68,6 @@ class Host:
         self.name, self.address, self.first, self.switch = name, address, first, switch
 
     def command(self, *argv: str) -> list[str]:
-        """What runs a command on this host, in this clone."""
         environment = ["env", "HOME=/tmp/home"]
         return ["nsenter", f"--target={self.first}", *NAMESPACES, f"--wd={ROOT}", *environment, *argv]
 
@@ -83,7 +82,6 @@ class Host:
         shutil.copytree(folder, self.path(to), dirs_exist_ok=True)
 
     def path(self, on_host: Path) -> Path:
-        """Where this process finds a path of the host."""
         return Path(f"/proc/{self.first}/root{on_host}")
 
     def processes(self) -> list[int]:

@@ -132,14 +132,12 @@ def spans_of(collector: Collector, request: str, count: int = 1) -> list[Span]:
 
 
 def span_of(traced: Traced, request: str, url: str = GENERATIONS, fields: object = None, **headers: str) -> Span:
-    """The span of a request, a POST of fields, with that id."""
     with traced[0].client(headers={"x-request-id": request, **headers}) as client:
         client.request("GET" if fields is None else "POST", url, json=fields)
     return spans_of(traced[1], request)[0]
 
 
 def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]:
-    """The children of a span by name, once there are `count` of them."""
     return {child.name: child for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)}
 
 

@@ -33,12 +33,10 @@ BAD = {"": "must not be empty", **dict.fromkeys(("sk seven", "sk,seven", "sk-sev
 
 
 def subprotocols(key: str, *others: str) -> list[Subprotocol]:
-    """The subprotocols that a browser offers to send a key."""
     return [Subprotocol(one) for one in (*others, f"key.{urlsafe_b64encode(key.encode()).decode().rstrip('=')}")]
 
 
 def routes(of: Any) -> Iterator[Any]:
-    """All routes of an application, including those of its routers."""
     for route in of.routes:
         if part := getattr(route, "original_router", None):  # newer FastAPI versions keep a router as one route
             yield from routes(part)

@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMMAND is None, reason="open
 
 
 def run(*command: object, folder: Path) -> str:
-    """What a command prints."""
     ran = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, check=False)
     return ran.stdout + ran.stderr
 

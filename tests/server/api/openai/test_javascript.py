@@ -27,7 +27,6 @@ pytestmark = pytest.mark.skipif(
 
 
 def node(*arguments: object, folder: Path) -> str:
-    """What `node ARGUMENTS` prints."""
     command = ["node", *map(str, arguments)]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -36,7 +35,6 @@ def node(*arguments: object, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def output(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What tests/javascript/client.js prints about a server."""
     folder = tmp_path_factory.mktemp("pictures")
     for name, data in FILES.items():
         (folder / name).write_bytes(data)

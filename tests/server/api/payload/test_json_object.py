@@ -97,7 +97,6 @@ def file(name: str, content: bytes) -> bytes:
 
 
 def read(body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, picture_bytes: int = 1000) -> list[Part]:
-    """The parts of a body that arrives in chunks."""
     chunks = [*(body[start : start + chunk] for start in range(0, len(body), chunk)), b""]
     messages: list[Message] = [{"type": "http.request", "body": one, "more_body": bool(one)} for one in chunks]
 

@@ -36,7 +36,6 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(scope="module")
 def plain(server: Server) -> object:
-    """The images that the plain body's answer has."""
     return httpx.post(server.url + EDITS, json=PLAIN).json()["data"]
 
 

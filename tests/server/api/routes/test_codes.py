@@ -21,14 +21,12 @@ TEXTS = [text(encode(image)) for image in IMAGES]
 
 
 def file_of(client: httpx.Client, pictures: np.ndarray, **fields: object) -> bytes:
-    """A file of all the pictures."""
     sent = {"image": [text(encode(image)) for image in pictures], "output_format": "file", **fields}
     return client.post(CODES, json=sent).content
 
 
 @pytest.fixture(scope="module")
 def file(server: Server) -> bytes:
-    """IMAGES, three to a code."""
     with server.client() as client:
         return file_of(client, IMAGES, images_a_code=3)
 

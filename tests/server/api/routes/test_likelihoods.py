@@ -23,7 +23,6 @@ NAMES = ["circle", "square", "star"]
 
 
 def scored(client: httpx.Client, images: np.ndarray, route: str = LIKELIHOODS, **fields: object) -> list[dict]:
-    """What is said of each image."""
     answer = post(client, route, image=[text(encode(image)) for image in images], **fields)
     assert answer.pop("read_by", "bits") == "bits"
     assert set(answer) == {"created", "model", "typical_bits_per_dim", "data"}

@@ -91,7 +91,6 @@ def runs(directory: Path) -> int:
 
 
 def exported(found: Exports, directory: Path, digest: str = "first") -> Exported:
-    """What is exported of a model whose digest this is."""
     return asyncio.run(found.get(("grey", digest), directory))
 
 

@@ -127,7 +127,6 @@ def claiming(size: int) -> bytes:
 
 
 def animated(kind: str) -> bytes:
-    """An animation of two pictures."""
     out = io.BytesIO()
     first, second = (Image.fromarray(noise(7, 5, seed=seed)) for seed in range(2))
     first.save(out, kind, save_all=True, append_images=[second])
