@@ -121,8 +121,7 @@ def test_every_cell_of_the_notebook_runs_and_it_has_no_errors(tmp_path: Path) ->
 @pytest.mark.slow
 def test_what_the_notebook_shows_is_what_its_cells_make() -> None:
     for outputs, printed, value in cells(MODEL, N):
-        texts = ["".join(output["text"]) for output in outputs if output.get("name") == "stdout"]
-        assert "".join(texts) == printed
+        assert "".join(["".join(output["text"]) for output in outputs if output.get("name") == "stdout"]) == printed
         pictures = [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", ())]
         assert bool(pictures) == hasattr(value, "_repr_png_")
         for picture in pictures:

@@ -70,8 +70,7 @@ class Window:
         """Return the inputs [B, n, inputs] float32 of pixels [B, n] int64, or [1, n] where they are the same for all
         images, of images [B, N] uint8, and their references [B, n, channels], which are zero unless centred. Bytes of a
         pixel and of those after it are not read."""
-        batch = images.shape[0]
-        pixel = pixel.expand(batch, -1)
+        pixel = pixel.expand(images.shape[0], -1)
         around = _offsets(self.rows, self.columns, images.device)
         values = self._bytes(images, pixel, *around).float() / 127.5 - 1  # [B, n, pixels, channels]
         reference = self._reference(images, pixel)

@@ -159,8 +159,7 @@ class _Images:
         device = slots.images.device
         prefilled = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
         stops = np.full(count, self.stop)
-        labels = self.label(index).to(device)
-        batch = PrefillBatch.of(outcome.images.to(device), prefilled, stops, labels)
+        batch = PrefillBatch.of(outcome.images.to(device), prefilled, stops, self.label(index).to(device))
         costs = backend.prefill(batch).cpu()[:, self.config.first :]
         prefilled = prefilled.complete(self.config.step_bytes)
         found = {name: getattr(prefilled, name).cpu() for name in NUMBERS}

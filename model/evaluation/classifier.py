@@ -50,8 +50,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(FEATURES, CLASSES + 1)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        pixels = images.float().div(127.5).sub(1).view(-1, *self.shape)
-        features = self.body(pixels.permute(0, 3, 1, 2))
+        features = self.body(images.float().div(127.5).sub(1).view(-1, *self.shape).permute(0, 3, 1, 2))
         return features, self.head(features)
 
 

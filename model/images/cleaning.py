@@ -99,5 +99,4 @@ def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, cle
         return Cleaned(images, noise > 0, exact)
     # Noise remains where there are strokes; a range of bytes has a probability where there is a table of all.
     wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, MIN_TOLERANCE).astype(np.int64), 0)
-    tolerances = wide if config.predicts == "categorical" else exact
-    return Cleaned(cleaning.clean(images, config), noise > 0, tolerances)
+    return Cleaned(cleaning.clean(images, config), noise > 0, wide if config.predicts == "categorical" else exact)

@@ -127,8 +127,7 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
     own, end, painted = list[list[int]](), 0, 0
     for file in values.files:
         start, end = end, end + file.count
-        part = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
-        own.append([number - start for number in part])
+        own.append([number - start for number in wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]])
         blocks = {index // file.block for index in own[-1]}
         painted += sum(min(file.block, file.count - block * file.block) for block in blocks)
     if values.max_images is not None:

@@ -44,8 +44,7 @@ def a_hub(server: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def directory(tmp_path: Path) -> Path:
     directory = tmp_path / "digits"
     save_model(small_models.model(small_models.config(**small_models.CLASSES)), directory)
-    evaluation = {"dataset": "mnist", "bits_per_dim": 1.25}
-    (directory / "evaluation.json").write_text(json.dumps(evaluation))
+    (directory / "evaluation.json").write_text(json.dumps({"dataset": "mnist", "bits_per_dim": 1.25}))
     (directory / "generation_config.json").write_text('{"class": "horse"}')
     (directory / "README.md").write_text("# digits\n\n![Samples](samples.png)\n![Elsewhere](https://host/x.png)\n")
     (directory / "samples.png").write_bytes(b"a picture")

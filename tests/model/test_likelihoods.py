@@ -111,8 +111,7 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
         logs = torch.log_softmax(parameters.double(), dim=-1)
         away = (torch.arange(256) - torch.from_numpy(images).long().unsqueeze(-1)).abs()
         ranges = logs.masked_fill(away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf).logsumexp(dim=-1)
-        expected = -ranges.sum(dim=1).numpy() / np.log(2)
-        np.testing.assert_allclose(found[:, label], expected, rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(found[:, label], -ranges.sum(dim=1).numpy() / np.log(2), rtol=1e-4, atol=1e-9)
     alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
     prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
     while not prefill.done:
@@ -172,8 +171,7 @@ def test_too_many_bits_too_few_and_greys_that_cost_too_much_are_not_typical() ->
 
 
 def test_noise_that_few_test_images_have_is_not_typical() -> None:
-    tails = FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool))
-    assert tails == pytest.approx(6 / 1001)
+    assert FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool)) == pytest.approx(6 / 1001)
 
 
 def test_the_figures_are_read_as_they_were_written() -> None:

@@ -101,8 +101,7 @@ class EventStream(Response):
         async for _ in job.changes():
             await do_work(task)
             part = task.take()
-            changed = {*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()
-            for row in sorted(changed):
+            for row in sorted({*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()):
                 for number, picture, is_provisional in partials.due(row):
                     event = await self._event("partial_image", row, picture)
                     event["partial_image_index"] = number

@@ -205,8 +205,7 @@ def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     for code, count in sorted(counters.errors.items()):
         failures.add_metric([code], count)
     yield failures
-    value = counters.open_websockets
-    yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=value)
+    yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=counters.open_websockets)
 
 
 @cache
@@ -306,6 +305,5 @@ def _histograms(
     family = HistogramMetricFamily(PREFIX + name, about, labels=labels)
     for values, histogram in histograms.items():
         bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
-        buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))
-        family.add_metric(list(values), buckets, histogram.sum)
+        family.add_metric(list(values), list(zip(bounds, accumulate(histogram.counts), strict=True)), histogram.sum)
     return family

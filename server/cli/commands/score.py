@@ -55,8 +55,7 @@ def score(
     pictures = picture_files(pictures)
     loaded = load(model, device=device)
     if is_estimate:
-        known_by = "keep_rows" if mask is None else str(mask)
-        values = EstimateValues(1, repeats, seed, class_name, particles, known_by)
+        values = EstimateValues(1, repeats, seed, class_name, particles, "keep_rows" if mask is None else str(mask))
         rows = _estimates(loaded, values, pictures, keep_rows, mask, clean)
     else:
         rows = _scores(loaded, pictures, clean, class_name)

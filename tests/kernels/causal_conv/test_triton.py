@@ -52,8 +52,7 @@ def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(height: in
     # The second image starts at its own pixel and ends before the last; the rows are read in two parts.
     pixel = torch.arange(pixels, device=DEVICE)[:, None].expand(pixels, images)
     own, first = torch.arange(images, device=DEVICE), torch.tensor(FIRST, device=DEVICE)
-    stop = torch.tensor([pixels, pixels - 1], device=DEVICE)
-    live = (pixel >= first) & (pixel < stop)
+    live = (pixel >= first) & (pixel < torch.tensor([pixels, pixels - 1], device=DEVICE))
     half, out = pixels // 2, torch.zeros_like(rows)
     for part in (slice(0, half), slice(half, pixels)):
         causal_conv_sequence(

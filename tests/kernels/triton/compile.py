@@ -121,8 +121,7 @@ def orders(*cases: tuple[int, int, torch.dtype]) -> None:
         assert len(sums(step["ttgir"])) == 2
         assert sums(step["ttgir"]) == sums(sequence["ttgir"])
         assert not any("fma.rn" in kernel["ptx"] for kernel in (step, sequence))
-        offsets = re.findall(r"addptr %(?:s|z|deferred), .*, (\w+)", step["ttir"] + sequence["ttir"])
-        assert offsets == ["i64"] * 7
+        assert re.findall(r"addptr %(?:s|z|deferred), .*, (\w+)", step["ttir"] + sequence["ttir"]) == ["i64"] * 7
         if width == 32:
             assert launched[-2].registers <= (72 if launched[-2].capability == 90 else 112)
             assert all("warpsPerCTA = [1, 1" in layout for _, layout in sums(step["ttgir"]))

@@ -49,8 +49,7 @@ def contents(pool: SlotPool) -> Arrays:
 
 
 def uniform(index: int = INDEX, position: int = POSITION) -> float:
-    counter = SEED, index + (particles.RESAMPLING << 32), position
-    return float(uniforms(*map(torch.tensor, counter))[0])
+    return float(uniforms(*map(torch.tensor, (SEED, index + (particles.RESAMPLING << 32), position)))[0])
 
 
 def weights_of(known_bits: list[float]) -> list[float]:
@@ -64,8 +63,7 @@ def effective_of(known_bits: list[float]) -> float:
 
 
 def mean_bits(known_bits: list[float]) -> float:
-    least = min(known_bits)
-    return least - math.log2(sum(weights_of(known_bits)) / len(known_bits))
+    return min(known_bits) - math.log2(sum(weights_of(known_bits)) / len(known_bits))
 
 
 def drawn(weights: list[float], point: float) -> int:
@@ -149,8 +147,7 @@ def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
     assert made.effective_particles[slots].tolist() == [3.0] * 3
     choose(made, groups)
     assert made.evidence_bits[slots].tolist() == [math.inf] * 3
-    chosen = slots[drawn([1.0, 1.0, 1.0], uniform())]
-    assert torch.equal(made.images[4], before["images"][chosen])
+    assert torch.equal(made.images[4], before["images"][slots[drawn([1.0, 1.0, 1.0], uniform())]])
 
 
 def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None:

@@ -184,8 +184,7 @@ def cloud(mean: np.ndarray, root: np.ndarray, count: int = 400) -> np.ndarray:
     """[2 count, F] whose sample mean is `mean` and sample covariance is root root^T, exactly up to rounding."""
     noise = RNG.standard_normal((count, len(mean)))
     noise = np.concatenate((noise, -noise))
-    covariance = noise.T @ noise / (len(noise) - 1)
-    white = noise @ np.linalg.inv(np.linalg.cholesky(covariance)).T
+    white = noise @ np.linalg.inv(np.linalg.cholesky(noise.T @ noise / (len(noise) - 1))).T
     return mean + white @ root.T
 
 

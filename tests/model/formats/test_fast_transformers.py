@@ -80,8 +80,7 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
 )
 def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_path: Path) -> None:
     state = written(length, **sizes)
-    model = from_state(state, HISTOGRAM)
-    save_model(model, tmp_path, torch.float32)
+    save_model(from_state(state, HISTOGRAM), tmp_path, torch.float32)
     images = torch.randint(0, 256, (1, length), dtype=torch.uint8)
     images[:, 5:60] = 0
     images[:, 90:99] = 255

@@ -169,6 +169,5 @@ def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(of_t
     known = tuple(image.tobytes() for image in IMAGES[:4])
     masks = tuple((np.arange(35) < known_bytes).tobytes() for known_bytes in (15, 0, 35, 15))
     request = GenerateRequest(0, 8, 3, known=known, masks=masks)
-    events = run_until_idle(of_two_slots, request)
-    assert finished(events) == {0: 8}
+    assert finished(run_until_idle(of_two_slots, request)) == {0: 8}
     assert of_two_slots.images_read == 3, "one of them has no prefix of known bytes"

@@ -130,8 +130,7 @@ def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(impati
         assert (response.status_code, response.json()["error"]) == (504, ERROR)
         assert response.headers["x-should-retry"] == "false", "the request is not to be sent again"
         assert Metrics(client).of("errors_total", code="request_timeout") >= 1
-        fields = {"n": LONG, "stream": True, "partial_images": 3}
-        with client.stream("POST", GENERATIONS, json=fields) as response:
+        with client.stream("POST", GENERATIONS, json={"n": LONG, "stream": True, "partial_images": 3}) as response:
             assert response.status_code == 200
             assert read(response.iter_lines())[-1] == {"error": ERROR}
         job = websocket.paint(type="generate", id="long", n=LONG)

@@ -75,8 +75,7 @@ def test_errors_the_page_and_the_schema_have_their_shape(client: httpx.Client, s
 
 
 def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None:
-    ready = client.get("/metrics").text
-    assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in ready  # of both replicas
+    assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in client.get("/metrics").text  # of both replicas
     with client.stream("POST", "/v1/images/generations", json={"n": 10_000, "stream": True}):
         answer = client.post("/v1/images/generations", json={"n": 1_000})
     assert (answer.status_code, answer.json()["error"]["type"]) == (429, "rate_limit_error")

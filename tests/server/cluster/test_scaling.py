@@ -173,8 +173,7 @@ def test_it_is_tried_again_after_its_shards_were_taken_from_it(router: FewestIma
 
 
 def test_a_replica_without_shards_is_not_silent(router: FewestImagesRouter, clock: Clock) -> None:
-    first = chosen(router, 0)
-    router.on_request_completed(first.replica, "0")
+    router.on_request_completed(chosen(router, 0).replica, "0")
     clock.now = QUIET_SECONDS + 1
     assert {chosen(router, number).replica for number in (1, 2)} == {"a", "b"}
 

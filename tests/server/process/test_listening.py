@@ -83,8 +83,7 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory:
         assert client.post("/v1/images/generations", json={}).status_code == 200
         assert client.get("/v1/models", headers={"host": "evil.example"}).status_code == 421
         wait_for(lambda: any("client=unix" in line for line in server.log), "a line of the log")
-        said = refused("serve", "--unix-socket", path)
-        assert said == f"cannot listen on {path}: another server does"
+        assert refused("serve", "--unix-socket", path) == f"cannot listen on {path}: another server does"
     assert not path.exists()
 
 
@@ -141,8 +140,7 @@ def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(tl
     assert f"API documentation at {tls_server.url}/docs" in "".join(tls_server.log)
     trusting = ssl.create_default_context(cafile=str(cert))
     with tls_server.client(verify=trusting) as client:
-        own = {"origin": tls_server.url}
-        assert client.post("/v1/images/generations", json={}, headers=own).status_code == 200
+        assert client.post("/v1/images/generations", json={}, headers={"origin": tls_server.url}).status_code == 200
         with connected(tls_server.url, ssl=trusting, origin=tls_server.url) as websocket:
             assert websocket.paint(type="generate").order[-1] == "done"
             # A key that does not fit keeps the first certificate.

@@ -57,8 +57,7 @@ def unavailable_reason() -> str:
     if os.geteuid() != 0:
         return "namespaces of networks need root"
     trial = ["unshare", *NAMESPACES, "--fork", "ip", "link", "add", "trial", "type", "bridge"]
-    refused = subprocess.run(trial, capture_output=True, text=True)
-    return refused.stderr.strip()
+    return subprocess.run(trial, capture_output=True, text=True).stderr.strip()
 
 
 class Host:

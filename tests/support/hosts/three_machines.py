@@ -147,8 +147,7 @@ class Machines:
         return sum(len(LOST.findall(log)) for host in self.hosts for log in self.logs(host))
 
     def logs(self, host: str) -> list[str]:
-        files = self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)
-        return [file.read_text(errors="replace") for file in files]
+        return [file.read_text(errors="replace") for file in self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)]
 
     def connections(self, host: str, *which: str) -> int:
         """How many connections a host has that are not closed, or not closed by it."""

@@ -100,8 +100,7 @@ def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(slot
 
 @pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")
 def test_a_graph_is_recorded_once_for_each_size() -> None:
-    model = small_models.model(TINY).to(DEVICE)
-    backend = CudaBackend(model, options=small((1, 8)))
+    backend = CudaBackend(small_models.model(TINY).to(DEVICE), options=small((1, 8)))
     slots = SlotPool.empty(TINY, 9, DEVICE)
     for slot in range(9):
         place(slots, slot, 0, slot)

@@ -161,8 +161,7 @@ def test_a_step_s_time_is_the_device_s(generator: QueuedGenerator, monkeypatch: 
     monkeypatch.setattr(generator.backend, "advance", timed)
     engine = Engine(generator)
     run_until_idle(engine, GenerateRequest(0, 2, seed=0))
-    stats = engine.stats()
-    ticks = stats.step_seconds.sum / 0.25
+    ticks = engine.stats().step_seconds.sum / 0.25
     assert ticks == pytest.approx(round(ticks))
     assert ticks >= 2
     assert engine.tick_length.last[0] >= 0.25 / 35
@@ -192,7 +191,6 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
     engine.accept(GenerateRequest(0, 3 * SLOTS, seed=0))
     engine.tick()
     request = ScoreRequest(1, tuple(image.tobytes() for image in images))
-    events = run_until_idle(engine, request)
-    found = {event.index: event.bits for event in events if isinstance(event, Scored)}
+    found = {event.index: event.bits for event in run_until_idle(engine, request) if isinstance(event, Scored)}
     assert found == {index: bits.tobytes() for index, bits in enumerate(expected)}
     assert queued[0] > 0, "the steps of the tick that started the read"

@@ -273,8 +273,7 @@ def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_thei
     scheduler = with_many(scheduler_of(12, {0: 4}), 3)
     scheduler.add(1, range(1), "one")
     scheduler.positions[:] = np.repeat([20, 10, 30], 4)
-    moves = [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()]
-    assert moves == [((4, 5, 6, 7), (4,))]
+    assert [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()] == [((4, 5, 6, 7), (4,))]
     assert sorted(scheduler.free) == [5, 6, 7]
     assert scheduler.held == {"many": 8, "one": 1}
     assert list(scheduler.waiting[0]) == [1]

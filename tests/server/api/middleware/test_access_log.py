@@ -76,8 +76,7 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, cl
 
 
 def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:
-    headers = {**bearer(KEY), "x-request-id": "socket"}
-    with connected(guarded_server.url, additional_headers=headers) as websocket:
+    with connected(guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": "socket"}) as websocket:
         assert websocket.paint(type="generate", n=2, seed=5).order[-1] == "done"
         job = {"type": "generate", "job": 0, "model": "grey", "images": 2, "seed": 5, "bytes": 2 * 35, "ended": "done"}
         line_of(guarded_server, "socket", "job", **job)

@@ -53,8 +53,7 @@ def test_models_and_images_are_those_of_the_server(output: dict[str, Any], grey:
 
 @pytest.mark.javascript
 def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
-    types = [event["type"] for event in output["streamed"]]
-    assert types.count("image_generation.partial_image") == 9
+    assert [event["type"] for event in output["streamed"]].count("image_generation.partial_image") == 9
     whole = {event["index"]: event["b64_json"] for event in output["streamed"] if event["type"].endswith("completed")}
     assert [whole[index] for index in range(3)] == output["generated"]
     partial, completed = output["editedStream"]

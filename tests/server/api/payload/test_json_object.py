@@ -124,8 +124,7 @@ def test_no_part_is_written_to_a_disk() -> None:
         yield file("image", b"a" * 5_000_000) + b"--x--\r\n"
 
     async def act() -> bytes:
-        form = await FormParser(Headers({"content-type": MULTIPART}), stream(), 1, 10_000_000).parse()
-        upload = form["image"]
+        upload = (await FormParser(Headers({"content-type": MULTIPART}), stream(), 1, 10_000_000).parse())["image"]
         assert isinstance(upload, UploadFile)
         assert not upload.file._rolled  # type: ignore[attr-defined]
         return await upload.read()

@@ -43,8 +43,7 @@ def flipped(file: bytes) -> bytes:
 
 
 def test_codes_of_single_pictures_give_the_pictures_back(client: httpx.Client) -> None:
-    codes = [one["code"] for one in post(client, CODES, image=TEXTS)["data"]]
-    answer = post(client, DECODINGS, code=codes)
+    answer = post(client, DECODINGS, code=[one["code"] for one in post(client, CODES, image=TEXTS)["data"]])
     np.testing.assert_array_equal(painted(answer), IMAGES)
     assert [one["index"] for one in answer["data"]] == list(range(7))
     assert not {"seed", "temperature", "guidance"} & set(answer)

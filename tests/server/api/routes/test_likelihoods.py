@@ -131,8 +131,7 @@ def test_noise_is_removed_and_images_are_typical_or_not(shapes_client: httpx.Cli
     expected = shapes_model.classify(NOISY, clean="off")
     assert before[1]["tail_probability"] == pytest.approx(expected.tail_probabilities[0])
     assert before[1]["typical"] is bool(expected.typical[0]) is False
-    mixture = mixture_bits(expected.bits)[0] / 35
-    assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture, rel=1e-6)
+    assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture_bits(expected.bits)[0] / 35, rel=1e-6)
 
 
 def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:

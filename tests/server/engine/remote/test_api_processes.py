@@ -204,8 +204,7 @@ def test_a_signal_right_after_the_start_ends_the_server_with_0(grey_directory: P
 def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory: Path) -> None:
     for signals, status in (((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGKILL,), -signal.SIGKILL)):
         with serve(grey_directory, *OPTIONS) as server, ExitStack() as stack:
-            socket = websocket_of(server, wait_for_processes(server)[0], stack)
-            begin(socket, 1, LONG)
+            begin(websocket_of(server, wait_for_processes(server)[0], stack), 1, LONG)
             for number in signals:
                 server.process.send_signal(number)
                 wait_for(lambda: server.process.poll() is not None or "draining" in "".join(server.log), "a reaction")

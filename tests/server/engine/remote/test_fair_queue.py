@@ -20,8 +20,7 @@ from scanline.server.settings import Settings
 
 
 def asked(client: str, images: int, number: int = 0) -> ShardedJob:
-    job = Job(GenerateRequest(number, images, seed=7, client=client))
-    return ShardedJob(job, deque(range(images)))
+    return ShardedJob(Job(GenerateRequest(number, images, seed=7, client=client)), deque(range(images)))
 
 
 def dispatch(queue: FairQueue, times: int) -> list[str]:
