@@ -14,8 +14,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from scanline.kernels import BEYOND, LARGEST_IMAGE, MAX_DEPTH, MAX_WIDTH
 from scanline.kernels.feature_maps import feature_map
 
-FORMAT = 4  # of a model directory; any other but those below is an error
-LATER_FIELDS = {2: {"neighbours": False, "mirrored": False}, 3: {"mirrored": False}}  # what an earlier format lacks
+FORMAT = 5  # of a model directory; any other but those below is an error
+LATER_FIELDS = {  # what an earlier format lacks
+    2: {"neighbours": False, "mirrored": False, "class_biases": False},
+    3: {"mirrored": False, "class_biases": False},
+    4: {"class_biases": False},
+}
 STORED = {"causal_conv": "neighbours"}  # the names of fields in config.json, where these are others
 READS = {"byte": "byte", "pixel": "window"}  # what a step reads, which config.json says besides
 MAX_WAVES = 16  # beyond 8, a byte's waves repeat
@@ -63,6 +67,7 @@ class ModelConfig:
     outside: int = 0  # the byte of pixels beyond the border
     # Of each class the words that mean it, its name first. Label 0 is an image without a class, k + 1 one of class k.
     classes: tuple[tuple[str, ...], ...] = ()
+    class_biases: bool = False  # whether each block and feed-forward has a bias for each label
     mirrored: bool = False  # trained on mirrored images too: an image and its mirror image are of one class
 
     def __post_init__(self) -> None:
@@ -84,6 +89,8 @@ class ModelConfig:
             raise ValueError(f"an image must have at most {LARGEST_IMAGE} bytes, not {self.bytes}")
         feature_map(self.feature_map)
         _check_classes(self.classes)
+        if self.class_biases and not self.classes:
+            raise ValueError("class_biases needs a model with classes")
         if self.embedding_join == "concat" and self.model_width % 2:
             raise ValueError(f"a concatenated embedding needs an even width, not {self.model_width}")
         self._check_step()

@@ -74,8 +74,8 @@ def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator
 
 
 def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:
-    """Yield the rates of reading where bytes' intervals lie, of painting from codes and of drawing as many images: each
-    the second time, when graphs are recorded."""
+    """Yield the rates of reading where bytes' intervals lie, of painting from codes, of drawing as many images and of
+    guiding them: each the second time, when graphs are recorded."""
     count = len(images)
     for _ in range(2):
         began = time.perf_counter()
@@ -86,6 +86,8 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
     yield Finding(f"{what}/intervals", count / seconds, "images/s", f"{count} at once, without the coder's time")
     coded = Codes(tuple(encode(map(tuple, own.tolist())) for own in found if own is not None))
     requests = {"decoded": GenerateRequest(0, count, seed=0, codes=coded), "drawn": GenerateRequest(1, count, seed=0)}
+    if generator.config.can_be_guided:
+        requests["guided"] = GenerateRequest(2, count, seed=0, label=1, guidance=2.0)
     for name, request in requests.items():
         for _ in range(2):
             began = time.perf_counter()

@@ -79,7 +79,7 @@ def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Ten
     one_type = q.dtype == k.dtype == v.dtype != torch.float64
     if one_type and max(q.shape[-1], v.shape[-1]) <= MAX_HEAD_WIDTH:
         gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
-        return _on_gpu(q.device, q.dtype, q.shape[-1], v.shape[-1], gradients)(q, k, v, *state)
+        return _best_on_gpu(q.device, q.dtype, q.shape[-1], v.shape[-1], gradients)(q, k, v, *state)
     return chunked.causal_linear_attention(q, k, v, *state)
 
 
@@ -93,7 +93,9 @@ def keep_out_of_graphs() -> None:
 
 
 @cache
-def _on_gpu(device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool) -> Attention:
+def _best_on_gpu(
+    device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
+) -> Attention:
     """Return the Triton implementation where this GPU can run it at these widths, else the one in torch."""
     what = f"causal attention of {key_width} x {value_width}, {dtype}{', with gradients' * gradients}"
     if (reason := gpu.missing(device)) is None:

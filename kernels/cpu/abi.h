@@ -25,6 +25,7 @@ struct Shape {
     int64_t blocks, block_width, window_rows, window_columns, centred, waves, wave_rows, wave_columns, outside;
     int64_t classes;     // of images; 0: labels are not read
     int64_t causal_conv;  // whether blocks and feed-forwards read a causal convolution: kernels/causal_conv/reference.py
+    int64_t class_biases;  // whether blocks and feed-forwards have a bias for each label
 };
 
 // A contiguous float32 tensor of `size` numbers.

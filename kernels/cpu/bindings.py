@@ -19,7 +19,7 @@ import torch
 from scanline.kernels.cpu.shape import Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
-ABI = 12
+ABI = 13
 ARITHMETIC = 10  # raised with every change of a bit of the parameters: codes of images are then no longer read
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
@@ -59,10 +59,11 @@ class Network:
         """tensors, where a step reads a byte: value table [rows, D or D/2]; rows, columns and (if there are several)
         channels of the position, or its waves [N, .]. Where it reads a window: the wave table [256, 2 waves] if there
         are waves; weight and bias of the input; rows and columns; for each block weight and bias of its norm, its
-        expansion and its contraction, and the weight [NEIGHBOURS, D] of its causal convolution if there is one. Then,
-        for each layer, the weight and bias of query-key-value, attention out, feed-forward in and out, then of its two
-        norms, and the weight of its convolution; those of the last norm and of the head; those of the skip if there is
-        one; the vectors [1 + classes, D] of labels if there are classes.
+        expansion and its contraction, the weight [NEIGHBOURS, D] of its causal convolution if there is one, and the
+        biases [1 + classes, .] of labels in its expansion if there are such. Then, for each layer, the weight and bias
+        of query-key-value, attention out, feed-forward in and out, then of its two norms, the weight of its
+        convolution, and the labels' biases in its feed-forward; those of the last norm and of the head; those of the
+        skip if there is one; the vectors [1 + classes, D] of labels if there are classes.
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
         Raises ValueError if this processor cannot run that, if there is no network of that shape, or if the tensors are

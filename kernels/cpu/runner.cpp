@@ -90,6 +90,7 @@ class IsaRunner final : public Runner {
                         if (slots.position[b] < weights.bytes) {
                             tile.slot[tile.rows] = b;
                             tile.position[tile.rows] = slots.position[b];
+                            tile.label[tile.rows] = slots.label[b];
                             tile.rows++;
                         }
                     }
@@ -119,6 +120,7 @@ class IsaRunner final : public Runner {
                     tile.rows = std::min(TILE, steps - begin);
                     for (int64_t r = 0; r < tile.rows; r++) {
                         tile.slot[r] = b;
+                        tile.label[r] = slots.label[b];
                         tile.position[r] = start + (begin + r) * size;
                     }
                 }

@@ -25,7 +25,7 @@ class Shape(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("reads", "predicts", "pre_norm", "gelu", "concat", "axial")),
         *((name, ctypes.c_int64) for name in ("exp_scale", "skip", "blocks", "block_width", "window_rows")),
         *((name, ctypes.c_int64) for name in ("window_columns", "centred", "waves", "wave_rows", "wave_columns")),
-        *((name, ctypes.c_int64) for name in ("outside", "classes", "causal_conv")),
+        *((name, ctypes.c_int64) for name in ("outside", "classes", "causal_conv", "class_biases")),
     )
 
     def check(self) -> None:
@@ -35,7 +35,7 @@ class Shape(ctypes.Structure):
             **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
             **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, MAX_WIDTH)),
             **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial"), (0, 1)),
-            **dict.fromkeys(("exp_scale", "skip", "centred", "causal_conv"), (0, 1)),
+            **dict.fromkeys(("exp_scale", "skip", "centred", "causal_conv", "class_biases"), (0, 1)),
             **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, MAX_DEPTH)),
             "channels": (1, MAX_CHANNELS),
             "layers": (1, MAX_DEPTH),
@@ -64,6 +64,8 @@ class Shape(ctypes.Structure):
             raise ValueError("a network that reads a window has axial positions, added to it, and a start token")
         if window and not self.window_columns:
             raise ValueError("a window has at least one column to the left")
+        if self.class_biases and not self.classes:
+            raise ValueError("biases of classes need classes")
         if self.causal_conv and not window:
             raise ValueError("a causal convolution needs a network that reads a window")
         if self.wave_rows > self.window_rows or self.wave_columns > self.window_columns:

@@ -64,7 +64,7 @@ class Halves:
 def linear(
     x: torch.Tensor,  # [B, K] float32
     weight: Halves,  # [O, K]
-    bias: torch.Tensor,  # [O]
+    bias: torch.Tensor,  # [O], or one for each label: [1 + K, O]
     out: torch.Tensor,  # [B, O] float32: where to put the result; may be `residual`
     norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # weight and bias [K] of a LayerNorm of x
     activation: str = "none",
@@ -73,10 +73,12 @@ def linear(
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
     moments: torch.Tensor | None = None,  # [B, blocks(K), 2] of x, for the norm; computed by a launch if not given
     out_moments: torch.Tensor | None = None,  # [B, blocks(O), 2]: where to put those of the result
+    labels: tuple[torch.Tensor, torch.Tensor] | None = None,  # slots [B], -1: none, and the label of each slot [S]
 ) -> torch.Tensor:
     """Write `out`, and `out_moments` if given, and return `out`."""
     batch, depth = x.shape
-    width = len(bias)
+    width = bias.shape[-1]
+    assert (bias.dim() == 2) == (labels is not None)
     if weight.high.shape != (width, depth) or out.shape != (batch, width):
         raise ValueError(f"x {list(x.shape)}, weight {list(weight.high.shape)} and out {list(out.shape)} do not fit")
     assert activation in ACTIVATIONS
@@ -93,10 +95,11 @@ def linear(
     # sum depends on the size of the block, so both tilings must use the same.
     step = tiling.depth if weight.low is None else WIDE.depth
     norm_weight, norm_bias = norm or (None, None)
+    slots, label = labels or (None, None)
     _linear[(triton.cdiv(width, tiling.columns), triton.cdiv(batch, tiling.rows))](
         x, weight.high, weight.low, bias, out, norm_weight, norm_bias, moments if norm else None, residual, out_moments,
-        batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, tiling.rows, tiling.columns,
-        min(step, max(16, triton.next_power_of_2(depth))), tiling.early, LOW,
+        slots, label, batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, tiling.rows,
+        tiling.columns, min(step, max(16, triton.next_power_of_2(depth))), tiling.early, LOW,
         num_warps=tiling.warps, num_stages=tiling.stages, **options(chained),
     )  # fmt: skip
     return out
@@ -153,6 +156,8 @@ def _linear(
     moments,
     residual,
     out_moments,
+    slots,
+    label,
     batch,
     width: tl.constexpr,
     depth: tl.constexpr,
@@ -183,7 +188,7 @@ def _linear(
     if early:
         first_high = _weights(high, o, k, width, depth)
         first_low = _weights(low, o, k, width, depth) if low is not None else None
-        end = tl.load(bias + o, mask=o < width, other=0.0)
+        end = tl.load(bias + o, mask=o < width, other=0.0)[:, None] if label is None else None
         added = None
         if residual is not None:
             added = tl.load(residual + places, mask=in_out, other=0.0, cache_modifier=".cg")
@@ -214,9 +219,13 @@ def _linear(
     # The low sums were scaled by 2^11 to stay within float16's range. They are added by an fma, which rounds as a sum
     # does: where all of K is one block, Triton makes a plain sum's other term the product's start, and adds in another
     # order. The residual comes after the activation.
-    if not early:
-        end = tl.load(bias + o, mask=o < width, other=0.0)
-    result = _activated(tl.fma(low_sum, 1.0 / scale, sums) + end[:, None], activation)
+    if label is not None:
+        slot = tl.load(slots + b, mask=b < batch, other=-1)
+        row = tl.load(label + slot, mask=slot >= 0, other=0)[None, :]
+        end = tl.load(bias + row * width + o[:, None], mask=in_out, other=0.0)
+    elif not early:
+        end = tl.load(bias + o, mask=o < width, other=0.0)[:, None]
+    result = _activated(tl.fma(low_sum, 1.0 / scale, sums) + end, activation)
     if residual is not None:
         result += added if early else tl.load(residual + places, mask=in_out, other=0.0)
     tl.store(out + places, result, mask=in_out)

@@ -149,7 +149,7 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     same = [
         *("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components"),
         *("first", "step_bytes", "blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows"),
-        *("wave_columns", "outside", "causal_conv"),
+        *("wave_columns", "outside", "causal_conv", "class_biases"),
     ]
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
     mixture = "categorical" if config.predicts == "categorical" else "pixel_logistics"
@@ -180,12 +180,12 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
     for block in model.blocks:
         for part in (block.norm, block.expand, block.contract):
             tensors += [part.weight, part.bias]
-        tensors += [] if block.taps is None else [block.taps]
+        tensors += [each for each in (block.taps, block.expand.biases) if each is not None]
     for layer in model.layers:
         products = (layer.query_key_value, layer.attention_out, layer.feed_forward_in, layer.feed_forward_out)
         for part in (*products, layer.attention_norm, layer.feed_forward_norm):
             tensors += [part.weight, part.bias]
-        tensors += [] if layer.taps is None else [layer.taps]
+        tensors += [each for each in (layer.taps, layer.feed_forward_in.biases) if each is not None]
     tensors += [model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
     if config.predicts == "pixel_logistics":
         tensors += [model.skip.weight, model.skip.bias]

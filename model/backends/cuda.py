@@ -81,7 +81,8 @@ class CudaBackend(Backend):
     ) -> None:
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
-        self.prefill_images, self.prefill_steps = options.prefill_graphs[-1]
+        passes = tuple((images, min(steps, self.config.steps)) for images, steps in options.prefill_graphs)
+        self.prefill_images, self.prefill_steps = passes[-1]
         self.deferred = options.deferred
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
@@ -94,10 +95,10 @@ class CudaBackend(Backend):
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable, narrow)
-            rows = max(options.sizes[-1], *(images * steps for images, steps in options.prefill_graphs))
+            rows = max(options.sizes[-1], *(images * steps for images, steps in passes))
             self.buffers = Buffers.of(self.config, rows, device)
             state = State.zeros(self.config, self.prefill_images, device, state_dtype, self.deferred)
-            self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, options.prefill_graphs, state)
+            self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, passes, state)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner, self.is_coded = np.zeros(0, np.int64), np.zeros(0, np.bool_)

@@ -154,7 +154,7 @@ class KernelPrefill:
                 buffers.convolved, norm, buffers.moments, self.kernels.chained,
             )  # fmt: skip
 
-        self.kernels.predict(buffers, self._recurrence(state, buffers, at, first, last), conv)
+        self.kernels.predict(buffers, self.labels, self._recurrence(state, buffers, at, first, last), conv)
 
         # From here on, a row is an image of its own.
         own = replace(buffers, active=row)

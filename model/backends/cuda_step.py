@@ -24,7 +24,7 @@ from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
 from scanline.model.config import ModelConfig
-from scanline.model.network.block import Block
+from scanline.model.network.block import Block, ClassLinear
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Layer, Transformer
@@ -116,18 +116,18 @@ class KernelSequence:
             )  # fmt: skip
 
         self.input.run(slots.images, state.position, slots.label, buffers)
-        self.predict(buffers, recur, conv)
+        self.predict(buffers, slots.label, recur, conv)
         if decodes:
             self.decode(slots, buffers)
         self.sample(slots, buffers, code_range=slots.code_range if decodes else None)
 
-    def predict(self, buffers: Buffers, recur: Callable[[int], None], conv: Conv) -> None:
-        """Write buffers.parameters from buffers.x. recur(i) runs the recurrence of layer i: from buffers.projected to
-        buffers.attended; conv the causal convolution: from buffers.x to buffers.convolved."""
+    def predict(self, buffers: Buffers, labels: torch.Tensor, recur: Callable[[int], None], conv: Conv) -> None:
+        """Write buffers.parameters from buffers.x, of images with labels [S]. recur(i) runs the recurrence of layer i:
+        from buffers.projected to buffers.attended; conv the causal convolution: from buffers.x to buffers.convolved."""
         for i, block in enumerate(self.blocks):
-            block.run(buffers, i, conv)
+            block.run(buffers, i, labels, conv)
         for i, layer in enumerate(self.layers):
-            layer.run(buffers, i, recur, conv)
+            layer.run(buffers, i, labels, recur, conv)
         if self.config.norm == "post":
             row_moments(buffers.x, buffers.moments, self.chained)
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
@@ -178,7 +178,8 @@ class _Product:
 
     @classmethod
     def of(cls, layer: nn.Linear, launches: _Launches) -> "_Product":
-        return cls(layer.weight, layer.bias, launches)
+        biases = layer.biases if isinstance(layer, ClassLinear) else None
+        return cls(layer.weight, layer.bias if biases is None else biases, launches)
 
     def __call__(
         self,
@@ -189,10 +190,12 @@ class _Product:
         residual: torch.Tensor | None = None,
         moments: torch.Tensor | None = None,
         out_moments: torch.Tensor | None = None,
+        labels: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
+        """labels: slots [B] and the label of each [S], read where there is a bias for each label."""
         linear(
             x, self.weight, self.bias, out, norm, activation, residual, self.launches.tiling, self.launches.chained,
-            moments, out_moments,
+            moments, out_moments, labels if self.bias.dim() == 2 else None,
         )  # fmt: skip
 
 
@@ -273,13 +276,14 @@ class _Block:
         self.expand = _Product.of(block.expand, launches)
         self.contract = _Product.of(block.contract, launches)
 
-    def run(self, buffers: Buffers, i: int, conv: Conv) -> None:
+    def run(self, buffers: Buffers, i: int, labels: torch.Tensor, conv: Conv) -> None:
         """Update buffers.x and its moments IN PLACE; this is block i."""
+        of = buffers.active, labels
         if self.conv_weight is None:
-            self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments)
+            self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments, labels=of)
         else:
             conv(i, self.conv_weight, self.norm)
-            self.expand(buffers.convolved, buffers.expanded, activation=self.activation)
+            self.expand(buffers.convolved, buffers.expanded, activation=self.activation, labels=of)
         self.contract(buffers.expanded, buffers.x, residual=buffers.x, out_moments=buffers.moments)
 
 
@@ -295,18 +299,20 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, buffers: Buffers, i: int, recur: Callable[[int], None], conv: Conv) -> None:
+    def run(self, buffers: Buffers, i: int, labels: torch.Tensor, recur: Callable[[int], None], conv: Conv) -> None:
         """Update buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
-        moments = buffers.moments if self.config.norm == "pre" else None
+        moments, of = buffers.moments if self.config.norm == "pre" else None, (buffers.active, labels)
         self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
         recur(i)
         self.attention_out(buffers.attended, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[0])
         if self.conv_weight is None:
-            self.feed_forward_in(buffers.x, buffers.hidden, self.before[1], self.config.activation, moments=moments)
+            self.feed_forward_in(
+                buffers.x, buffers.hidden, self.before[1], self.config.activation, moments=moments, labels=of
+            )
         else:
             conv(self.config.blocks + i, self.conv_weight, self.before[1])
-            self.feed_forward_in(buffers.convolved, buffers.hidden, activation=self.config.activation)
+            self.feed_forward_in(buffers.convolved, buffers.hidden, activation=self.config.activation, labels=of)
         self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[1])
 

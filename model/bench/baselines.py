@@ -131,7 +131,7 @@ class SoftmaxCache:
             q, keys[:, :, step], values[:, :, step] = project(layer, x)
             seen = slice(step + 1)
             attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
-            x = layer._finish(x, attended.flatten(1), conv, i)
+            x = layer._finish(x, attended.flatten(1), conv, i, None)
         return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
     def paint_step(self, step: int) -> None:

@@ -17,7 +17,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.formats.onnx_graph import Graph
 from scanline.model.formats.onnx_neighbours import Neighbours
 from scanline.model.formats.onnx_window import read_window
-from scanline.model.network.block import Block
+from scanline.model.network.block import Block, ClassLinear
 from scanline.model.network.embedding import START, Embedding, frequencies
 from scanline.model.network.transformer import Layer, Transformer
 from scanline.model.network.window_input import WindowInput
@@ -64,7 +64,7 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     columns = graph.node("Unsqueeze", z, graph.ints(-1))
     each_z = graph.nodes("Split", config.layers, columns, axis=0, num_outputs=config.layers)
     for i, layer in enumerate(model.layers):
-        x, each_s[i], each_z[i] = _layer(graph, layer, x, each_s[i], each_z[i], mixing, config.blocks + i)
+        x, each_s[i], each_z[i] = _layer(graph, layer, x, each_s[i], each_z[i], mixing, config.blocks + i, label)
     graph.output("parameters", "float32", ("B", model.distribution.width), _read_out(graph, model, x, base))
     graph.output("next_s", "float32", (*state, config.value_width), graph.node("Concat", *each_s, axis=0))
     joined = graph.node("Concat", *each_z, axis=0)
@@ -89,7 +89,7 @@ def _read_in(
     )
     x = _with_class(graph, model, x, label)
     for i, block in enumerate(model.blocks):
-        x = _block(graph, block, x, ACTIVATIONS[model.config.activation], mixing, i)
+        x = _block(graph, block, x, ACTIVATIONS[model.config.activation], mixing, i, label)
     if model.config.predicts != "pixel_logistics":
         return x, None
     last = graph.ints(model.window.linear_inputs)
@@ -119,10 +119,10 @@ def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> 
     return graph.node("Concat", value, place, axis=-1)
 
 
-def _block(graph: Graph, block: Block, x: str, activation: str, mixing: Mixing, number: int) -> str:
+def _block(graph: Graph, block: Block, x: str, activation: str, mixing: Mixing, number: int, label: str | None) -> str:
     """As Block.forward: [B, D]."""
     seen = mixing(_norm(graph, block.norm, x), number)
-    hidden = graph.node(activation, _linear(graph, block.expand, seen))
+    hidden = graph.node(activation, _of_class(graph, block.expand, seen, label))
     return graph.node("Add", x, _linear(graph, block.contract, hidden))
 
 
@@ -157,7 +157,17 @@ def _waves(graph: Graph, config: ModelConfig, position: str) -> str:
     return graph.node("Slice", both, graph.ints(0), graph.ints(width), graph.ints(1)) if width % 2 else both
 
 
-def _layer(graph: Graph, layer: Layer, x: str, s: str, z: str, mixing: Mixing, number: int) -> tuple[str, str, str]:
+def _of_class(graph: Graph, linear: ClassLinear, x: str, label: str | None) -> str:
+    """As ClassLinear.forward: [B, O]."""
+    y = _linear(graph, linear, x)
+    if linear.class_bias is None or label is None:
+        return y
+    return graph.node("Add", y, graph.node("Gather", graph.matrix(linear.class_bias), label))
+
+
+def _layer(
+    graph: Graph, layer: Layer, x: str, s: str, z: str, mixing: Mixing, number: int, label: str | None
+) -> tuple[str, str, str]:
     """As Layer.step: x [B, D], s [1, B, H, C, M], z [1, B, H, C, 1] -> those after it; its mixing is `number`."""
     config = layer.config
     keys, width = config.heads * config.key_width, config.model_width
@@ -176,14 +186,14 @@ def _layer(graph: Graph, layer: Layer, x: str, s: str, z: str, mixing: Mixing, n
     x = graph.node("Add", x, _linear(graph, layer.attention_out, flat))
     if config.norm == "post":
         x = _norm(graph, layer.attention_norm, x)
-        x = graph.node("Add", x, _feed_forward(graph, layer, mixing(x, number)))
+        x = graph.node("Add", x, _feed_forward(graph, layer, mixing(x, number), label))
         return _norm(graph, layer.feed_forward_norm, x), s, z
     seen = _norm(graph, layer.feed_forward_norm, x)
-    return graph.node("Add", x, _feed_forward(graph, layer, mixing(seen, number))), s, z
+    return graph.node("Add", x, _feed_forward(graph, layer, mixing(seen, number), label)), s, z
 
 
-def _feed_forward(graph: Graph, layer: Layer, x: str) -> str:
-    hidden = graph.node(ACTIVATIONS[layer.config.activation], _linear(graph, layer.feed_forward_in, x))
+def _feed_forward(graph: Graph, layer: Layer, x: str, label: str | None) -> str:
+    hidden = graph.node(ACTIVATIONS[layer.config.activation], _of_class(graph, layer.feed_forward_in, x, label))
     return _linear(graph, layer.feed_forward_out, hidden)
 
 

@@ -17,7 +17,7 @@ from scanline.kernels.causal_conv import causal_conv, causal_conv_step, normed_c
 from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
-from scanline.model.network.block import ACTIVATIONS, Activation, Block, Conv, new_conv_weight, with_conv
+from scanline.model.network.block import ACTIVATIONS, Activation, Block, ClassLinear, Conv, new_conv_weight, with_conv
 from scanline.model.network.class_head import ClassHead, FeatureShape, of_parts
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
@@ -34,7 +34,7 @@ class Layer(nn.Module):
         width, keys = config.model_width, config.heads * config.key_width
         self.query_key_value = nn.Linear(width, 2 * keys + width)
         self.attention_out = nn.Linear(width, width)
-        self.feed_forward_in = nn.Linear(width, config.feed_forward)
+        self.feed_forward_in = ClassLinear(width, config.feed_forward, config)
         self.feed_forward_out = nn.Linear(config.feed_forward, width)
         self.attention_norm = nn.LayerNorm(width)
         self.feed_forward_norm = nn.LayerNorm(width)
@@ -49,24 +49,34 @@ class Layer(nn.Module):
         z: torch.Tensor | None,
         conv: Conv,
         number: int,
+        labels: torch.Tensor | None,
         weight: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
         """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state,
-        which may be left out where none is given; this is layer `number`. weight: [B, N], how many times each counts
-        for later positions; by default once, as for itself always."""
+        which may be left out where none is given; this is layer `number`, labels [B] int64. weight: [B, N],
+        how many times each counts for later positions; by default once, as for itself always."""
         projected = self._projected(x)
         if s is None:
             attended = causal_attention_of_projection(projected, self.config.heads, self.config.key_width, weight)
             if attended is not None:
-                return (self._finish(x, attended, conv, number),)
+                return (self._finish(x, attended, conv, number, labels),)
         q, k, v = (part.transpose(1, 2) for part in self._split(projected))  # [B, H, N, C | M]
         y, s, z = causal_linear_attention(q, k, v, s, z, weight)
-        return self._finish(x, y.transpose(1, 2).flatten(2), conv, number), s, z
+        return self._finish(x, y.transpose(1, 2).flatten(2), conv, number, labels), s, z
 
-    def step(self, x: torch.Tensor, s: torch.Tensor, z: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
-        """Return the output [B, D] for x [B, D]; s [B, H, C, M] and z [B, H, C] are updated IN PLACE."""
+    def step(
+        self,
+        x: torch.Tensor,
+        s: torch.Tensor,
+        z: torch.Tensor,
+        conv: Conv,
+        number: int,
+        labels: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Return the output [B, D] for x [B, D] of images with labels [B]; s [B, H, C, M] and z [B, H, C] are updated
+        IN PLACE."""
         q, k, v = self._project(x)
-        return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1), conv, number)
+        return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1), conv, number, labels)
 
     def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
@@ -82,17 +92,21 @@ class Layer(nn.Module):
         q, k = self.phi(both).unflatten(-1, (2, config.heads, config.key_width)).unbind(-3)
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
-    def _finish(self, x: torch.Tensor, attended: torch.Tensor, conv: Conv, number: int) -> torch.Tensor:
+    def _finish(
+        self, x: torch.Tensor, attended: torch.Tensor, conv: Conv, number: int, labels: torch.Tensor | None
+    ) -> torch.Tensor:
         """Return the layer's output [..., D] from its input x and the attention's result, both [..., D]."""
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
             x = self.attention_norm(x)
-            return self.feed_forward_norm(x + self._feed_forward(x, nn.Identity(), conv, number))
-        return x + self._feed_forward(x, self.feed_forward_norm, conv, number)
+            return self.feed_forward_norm(x + self._feed_forward(x, nn.Identity(), conv, number, labels))
+        return x + self._feed_forward(x, self.feed_forward_norm, conv, number, labels)
 
-    def _feed_forward(self, x: torch.Tensor, norm: nn.Module, conv: Conv, number: int) -> torch.Tensor:
+    def _feed_forward(
+        self, x: torch.Tensor, norm: nn.Module, conv: Conv, number: int, labels: torch.Tensor | None
+    ) -> torch.Tensor:
         seen = with_conv(x, norm, self.taps, conv, self.config.blocks + number)
-        return self.feed_forward_out(self.activation(self.feed_forward_in(seen)))
+        return self.feed_forward_out(self.activation(self.feed_forward_in(seen, labels)))
 
 
 class Transformer(nn.Module):
@@ -151,7 +165,7 @@ class Transformer(nn.Module):
         x, base = self._read_in(images, position, labels, conv)
         for i, layer in enumerate(self.layers):
             s, z = (None, None) if state is None else (state.s[i].float(), state.z[i])
-            x, *after = layer.parallel(x, s, z, conv, i)
+            x, *after = layer.parallel(x, s, z, conv, i, labels)
             if state is not None:
                 state.s[i], state.z[i] = after
         if state is not None:
@@ -165,7 +179,7 @@ class Transformer(nn.Module):
         conv = self._sequence_conv(config.first, None)
         outputs = [self._read_in(images, position.unsqueeze(0), None, conv)[0]]
         for i, layer in enumerate(self.layers[: max(shape.layers)]):
-            outputs.append(layer.parallel(outputs[-1], None, None, conv, i)[0])
+            outputs.append(layer.parallel(outputs[-1], None, None, conv, i, None)[0])
         return shape.averages(config, outputs)
 
     def class_logits(self, images: torch.Tensor) -> torch.Tensor:
@@ -198,7 +212,7 @@ class Transformer(nn.Module):
 
         x, base = self._read_in(images, position * self.config.step_bytes, labels, conv)
         for i, layer in enumerate(self.layers):
-            x, *_ = layer.parallel(x, None, None, conv, i, weight)
+            x, *_ = layer.parallel(x, None, None, conv, i, labels, weight)
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
@@ -214,7 +228,7 @@ class Transformer(nn.Module):
         x, base = self._read_in(images, position.unsqueeze(1), labels, conv)
         x = x.squeeze(1)
         for i, layer in enumerate(self.layers):
-            x = layer.step(x, state.s[i], state.z[i], conv, i)
+            x = layer.step(x, state.s[i], state.z[i], conv, i, labels)
         state.position.add_(size).clamp_(max=length)
         return self._read_out(x.unsqueeze(1), base).squeeze(1)
 
@@ -245,7 +259,7 @@ class Transformer(nn.Module):
         inputs, reference = self.window.read(images, pixel)
         x = self._with_class(self.embedding(inputs, pixel), labels)
         for i, block in enumerate(self.blocks):
-            x = block(x, conv, i)
+            x = block(x, conv, i, labels)
         if self.config.predicts != "pixel_logistics":
             return x, None
         with torch.autocast(x.device.type, enabled=False):

@@ -13,7 +13,7 @@ HISTOGRAM = tuple(np.random.default_rng(0).dirichlet(np.ones(256)).tolist())
 NO_START = {"start_token": False, "first_byte_histogram": HISTOGRAM}
 WINDOW = {"step": "pixel", "window_rows": 2, "window_columns": 3}
 WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
-CLASSES = {"classes": (("7", "seven"), ("horse",), ("sea shell", "shell"))}
+CLASSES = {"classes": (("7", "seven"), ("horse",), ("sea shell", "shell")), "class_biases": True}
 MIXED = {"causal_conv": True, "blocks": 1, "block_width": 9}
 COLOUR_PIXELS = {"channels": 3, "predicts": "pixel_logistics", "window_centred": True, "outside": 128}
 AUTHORS = {"channels": 3, "norm": "post", "activation": "gelu", "embedding_join": "concat", "position": "sincos"}
@@ -51,7 +51,7 @@ def model(config: ModelConfig, seed: int = 0) -> Transformer:
     """A model whose every weight is random, so that no path through it is silent."""
     torch.manual_seed(seed)
     model = Transformer(config).eval().requires_grad_(False)
-    for name, parameter in model.named_parameters():
+    for name, parameter in sorted(model.named_parameters(), key=lambda each: "class_bias" in each[0]):
         size = 1.0 if "embedding" in name else parameter.shape[-1] ** -0.5 if parameter.dim() == 2 else 0.3
         parameter.add_(torch.randn_like(parameter) * size)
     return model

@@ -49,9 +49,12 @@ struct Epilogue {
     int64_t residual_stride = 0;
     float* out = nullptr;
     int64_t out_stride = 0;
+    const float* biases = nullptr;  // a bias for each label, in place of the matrix's own; null: none
+    int64_t bias_stride = 0;
+    const int64_t* label = nullptr;  // of each row
 
     inline void operator()(int64_t row, int64_t column, V v, const PackedMatrix& w) const {
-        v = v + load(w.bias.data + column);
+        v = v + load((biases ? biases + label[row] * bias_stride : w.bias.data) + column);
         if (activation == GELU) v = gelu(v);
         if (activation == RELU) v = relu(v);
         if (residual) v = load(residual + row * residual_stride + column) + v;

@@ -13,11 +13,18 @@ struct NormWeights {
     std::vector<float> weight, bias;
 };
 
+// A bias [outer] of a product for each label, in rows as wide as its panels; or none.
+struct LabelBiases {
+    Array<float> rows;
+    int64_t stride = 0;
+};
+
 struct LayerWeights {
     PackedMatrix query_key_value;  // query, key and value of head h side by side, from column h * head_width on
     PackedMatrix attention_out, feed_forward_in, feed_forward_out;
     NormWeights attention_norm, feed_forward_norm;
     std::vector<float> conv_weight;  // [NEIGHBOURS, D], or none
+    LabelBiases biases;              // of feed_forward_in
 };
 
 // A residual block between the window and the layers.
@@ -25,6 +32,7 @@ struct BlockWeights {
     NormWeights norm;
     PackedMatrix expand, contract;
     std::vector<float> conv_weight;  // as of a layer
+    LabelBiases biases;              // of expand
 };
 
 // The tensors one after the other, each checked to have the size that the shape needs.
@@ -42,6 +50,13 @@ class TensorReader {
     std::vector<float> copy(int64_t size) {
         const float* data = pointer(size);
         return {data, data + size};
+    }
+
+    LabelBiases biases(int64_t labels, int64_t outer) {
+        LabelBiases biases{Array<float>(labels * round_up(outer, PANEL)), round_up(outer, PANEL)};
+        const float* data = pointer(labels * outer);
+        for (int64_t i = 0; i < labels; i++) memcpy(biases.rows.data + i * biases.stride, data + i * outer, 4 * outer);
+        return biases;
     }
 
     NormWeights norm(int64_t width) {
@@ -113,6 +128,7 @@ struct Weights {
             layer.attention_norm = reader.norm(width);
             layer.feed_forward_norm = reader.norm(width);
             if (shape.causal_conv) layer.conv_weight = reader.copy(NEIGHBOURS * width);
+            if (shape.class_biases) layer.biases = reader.biases(shape.classes + 1, shape.feed_forward);
             layers.push_back(std::move(layer));
         }
         final_norm = reader.norm(width);
@@ -149,6 +165,7 @@ struct Weights {
             block.expand = reader.matrix(shape.block_width, width, type);
             block.contract = reader.matrix(width, shape.block_width, type);
             if (shape.causal_conv) block.conv_weight = reader.copy(NEIGHBOURS * width);
+            if (shape.class_biases) block.biases = reader.biases(shape.classes + 1, shape.block_width);
             blocks.push_back(std::move(block));
         }
     }

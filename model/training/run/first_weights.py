@@ -27,13 +27,19 @@ def first_weights(
     config, weights = model.config, model.state_dict()
     if layers is not None:
         config = _grow(weights, config, layers, seed, directory)
-    changed = dataclasses.replace(config, classes=classes)
+    changed = dataclasses.replace(config, classes=classes, class_biases=config.class_biases and bool(classes))
     if config.classes == classes:
         return changed, weights
     table = weights.pop("classes", torch.zeros(1, config.model_width))  # [1 + number of classes, D]
+    row_of = {name: row for row, name in enumerate(config.class_names, start=1)}
+    rows = [0, *(row_of.get(name, 0) for name in changed.class_names)]
+    for name in [name for name in weights if name.endswith(".class_bias")]:
+        biases = weights.pop(name)
+        if classes:
+            weights[name] = biases[rows].clone()
+        else:
+            weights[name.replace("class_bias", "bias")] += biases[0]
     if classes:
-        row_of = {name: row for row, name in enumerate(config.class_names, start=1)}
-        rows = [0, *(row_of.get(name, 0) for name in changed.class_names)]
         weights["classes"] = table[rows].clone()
     else:
         _add_to_input(weights, config, table[0], directory)

@@ -76,7 +76,7 @@ def plan(
             model, weights = first_weights(directory, classes, layers, changes.get("seed", training.seed))
         else:
             sized = network(images, dataclasses.replace(training, **changes), predicts, neighbours)
-            model = dataclasses.replace(sized, classes=classes)
+            model = dataclasses.replace(sized, classes=classes, class_biases=bool(classes))
     training = dataclasses.replace(training, **changes)
     if resumed is None or preset is not None:
         model = dataclasses.replace(model, mirrored=training.flip)

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -54,13 +55,14 @@ class FairThread:
             return
         began = monotonic()
         try:
-            future.set_result(work())
+            answer = partial(future.set_result, work())
         except BaseException as error:
-            future.set_exception(error)
-        with self.lock:
+            answer = partial(future.set_exception, error)
+        with self.lock:  # before the answer, on which the client's next work may follow
             self.seconds[client] += monotonic() - began
             if len(self.seconds) > MAX_CLIENTS:
                 self.seconds = {name: self.seconds[name] for name in self.waiting}
+        answer()
 
 
 _worker, _long = FairThread("scanline-payload"), FairThread("scanline-long")

@@ -69,6 +69,19 @@ def test_a_row_does_not_depend_on_the_batch(batch: int) -> None:
     assert torch.equal(together[-batch:], fewer)
 
 
+def test_a_row_has_the_bias_of_its_label() -> None:
+    x, weight, _, scale, shift, residual = inputs(5, 20, 70)
+    slots, labels = there(torch.tensor([3, -1, 0, 2, 1]), torch.tensor([0, 2, 1, 2]))
+    (biases,) = there(torch.randn(3, 70))
+    for tiling in (WIDE, NARROW):
+        how = (scale, shift), "gelu", residual, tiling
+        ours = linear(x, Halves.of(weight), biases, torch.empty_like(residual), *how, labels=(slots, labels))
+        of_row = labels[slots.clamp(min=0)] * (slots >= 0)
+        for label in range(3):
+            alike = linear(x, Halves.of(weight), biases[label].contiguous(), torch.empty_like(residual), *how)
+            assert torch.equal(ours[of_row == label], alike[of_row == label])
+
+
 @pytest.mark.parametrize(("rows", "stored"), [(1, torch.float16), (16, torch.float32), (70, torch.float16)])
 def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torch.dtype) -> None:
     x, weight, bias, scale, shift, residual = inputs(rows, 130, 140)

@@ -24,7 +24,7 @@ CLASSIFIED: dict[str, dict[str, Any]] = {  # one of each kind of embedding
     "classes": {"classes": CLASSES},
     "classes, concat": {"classes": CLASSES, "embedding_join": "concat"},
     "classes, window": {"classes": CLASSES, **small_models.VARIANTS["window"]},
-    "classes, pixels": {"classes": CLASSES, **small_models.VARIANTS["waves of pixels"]},
+    "classes, pixels": {"classes": CLASSES, "class_biases": True, **small_models.VARIANTS["waves of pixels"]},
 }
 VARIANTS = {**small_models.VARIANTS, "odd waves": ODD_WAVES, **CLASSIFIED}
 SOME = ["authors", "strokes", "waves of pixels", "classes, concat"]

@@ -22,9 +22,10 @@ from tests.support import small_models
 
 FOLDER = Path(__file__).with_name("codes")
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
+PLAIN = {"causal_conv": False, "class_biases": False}
 MODELS = {
     "letters": {**small_models.VARIANTS["strokes"], "height": 12, "width": 8, "waves": 2},
-    "colours": {**small_models.VARIANTS["waves of pixels"], **small_models.CLASSES, "causal_conv": False},
+    "colours": {**small_models.VARIANTS["waves of pixels"], **small_models.CLASSES, **PLAIN},
 }
 PIXELS = {  # of each file: SHA-256
     "letters": "248348fee291449cadb9a6ea80bdeff08d5a095d01f75211fcf9abdafe1f2c3a",

@@ -201,7 +201,9 @@ def continued(
     directory: Path, variant: str, before: tuple[tuple[str, ...], ...], after: tuple[tuple[str, ...], ...]
 ) -> tuple[Transformer, Transformer]:
     """A model with the classes `before`, and one that continues from its saved weights with the classes `after`."""
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant], classes=before))
+    model = small_models.model(
+        small_models.config(**small_models.VARIANTS[variant], classes=before, class_biases=bool(before))
+    )
     save_model(model, directory, torch.float32)
     config, weights = first_weights(directory, after)
     assert config.classes == after
