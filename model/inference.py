@@ -240,12 +240,7 @@ class Model:
         return self._painted(values, given, progress)
 
     def score(
-        self,
-        images: Pictures,
-        *,
-        class_name: str | None = None,
-        per_pixel: bool = False,
-        progress: Progress = False,
+        self, images: Pictures, *, class_name: str | None = None, per_pixel: bool = False, progress: Progress = False
     ) -> np.ndarray:
         """Return bits per dimension of one or many images: float64 [n].
 
@@ -293,12 +288,7 @@ class Model:
         return task.result().estimates[0]
 
     def tail_probabilities(
-        self,
-        images: Pictures,
-        *,
-        class_name: str | None = None,
-        clean: Clean = "off",
-        progress: Progress = False,
+        self, images: Pictures, *, class_name: str | None = None, clean: Clean = "off", progress: Progress = False
     ) -> np.ndarray | None:
         """Return how unusual images are for the model, one or many: a bound on the probability, float64 [n], that a
         test image's bits lie as far outside; below 0.01 an image is not typical. None where `scanline evaluate --save`

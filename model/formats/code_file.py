@@ -160,12 +160,7 @@ class CodeFile:
 
 
 def code_file(
-    images: np.ndarray,
-    codes: Codes,
-    shape: tuple[int, int, int],
-    coding: str,
-    precision: str,
-    labels: int = 1,
+    images: np.ndarray, codes: Codes, shape: tuple[int, int, int], coding: str, precision: str, labels: int = 1
 ) -> CodeFile:
     """Return a file of the codes of images [n, N] uint8, each of a shape H, W, C."""
     block = _block(codes.length)

@@ -156,10 +156,5 @@ def _request(files: Sequence[DecodedFile], digest: str) -> GenerateRequest:
                 labelled.append(own.is_labelled(last))
             wanted.append((len(codes) - 1) * length + index % own.length)
     return GenerateRequest(
-        0,
-        len(codes) * length,
-        0,
-        only=tuple(wanted),
-        digest=digest,
-        codes=Codes(tuple(codes), length, tuple(labelled)),
+        0, len(codes) * length, 0, only=tuple(wanted), digest=digest, codes=Codes(tuple(codes), length, tuple(labelled))
     )

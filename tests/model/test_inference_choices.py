@@ -124,31 +124,15 @@ WRONG: dict[str, tuple[Callable[[Model, np.ndarray], object], str]] = {
         lambda m, p: m.complete(p, keep_rows=2, class_name="any"),
         'class "any" is for images that are painted from nothing; leave class out.',
     ),
-    "any, of a score": (
-        lambda m, p: m.score(p, class_name="any"),
-        'class "any" is for images that are painted from nothing; leave class out.',
-    ),
     "images of another shape": (lambda m, p: m.classify(p[:3]), "images must be uint8 [n, 7, 5], not uint8 [3, 5]."),
-    "too much": (
-        lambda m, p: m.complete(p, keep_rows=2, class_name="star", guidance=11),
-        "guidance must be from 1 (none) to 10, not 11.",
-    ),
     "no class": (lambda m, p: m.sample(1, guidance=2), "guidance needs a class, or a prompt that names one."),
     "particles": (
         lambda m, p: m.complete(p, mask=HOLE, class_name="star", guidance=2, particles=4),
         "guidance and particles cannot be combined; send one of them.",
     ),
-    "no particles": (
-        lambda m, p: m.complete(p, mask=HOLE, particles=0),
-        "particles must be a whole number from 1 to 64, not 0.",
-    ),
     "particles of a sample": (
         lambda m, p: next(m.stream(1, particles=4)),
         "particles are for completions; give an image, or leave particles out.",
-    ),
-    "one repeat": (
-        lambda m, p: m.score_known(p, mask=HOLE, repeats=1),
-        "repeats must be a whole number from 2 to 256, not 1.",
     ),
     "nothing known": (
         lambda m, p: m.score_known(p, keep_rows=0),

@@ -29,8 +29,7 @@ def score(
     repeats: Annotated[
         int | None,
         typer.Option(
-            help=f"Completions of each picture for its estimate, 2 to {MAX_REPEATS}.",
-            show_default=str(DEFAULT_REPEATS),
+            help=f"Completions of each picture for its estimate, 2 to {MAX_REPEATS}.", show_default=str(DEFAULT_REPEATS)
         ),
     ] = None,
     seed: Seed = None,

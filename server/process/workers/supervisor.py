@@ -53,11 +53,7 @@ class Supervisor:
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
         self.ended: list[Metric] = []  # what processes that have ended have counted
-        self.methods: dict[str, Method] = {
-            "metrics": self._metrics,
-            "reload": self._reload,
-            "drained": self._drained,
-        }
+        self.methods: dict[str, Method] = {"metrics": self._metrics, "reload": self._reload, "drained": self._drained}
 
     async def run(self) -> list[int]:
         """Keep all API processes alive until `stop`; return the statuses they exited with then."""

@@ -66,10 +66,7 @@ def test_particles_agree_up_to_the_first_byte_in_which_any_differs() -> None:
 
 PARTICLES = 5
 CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-MASKS = {
-    "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
-    "thirds": lambda n: np.arange(n) % 3 == 1,
-}
+MASKS = {"hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2), "thirds": lambda n: np.arange(n) % 3 == 1}
 
 
 class Case:
