@@ -58,8 +58,7 @@ def paint_particles(model: Transformer, into: Path) -> None:
 def paint_film(model: Transformer, into: Path) -> None:
     """Write painting.gif."""
     request = GenerateRequest(0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes))
-    images = paint_request(model, request).images
-    save_images(images.reshape(SAMPLES, *model.config.image_shape), into / "painting.gif")
+    save_images(paint_request(model, request).images.reshape(SAMPLES, *model.config.image_shape), into / "painting.gif")
 
 
 def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndarray:

@@ -138,8 +138,7 @@ class PixelLogistics:
     def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
         """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
         k, c = self.components, self.channels
-        sizes = (k, k * c, k * c, k * self.coefficients)
-        logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
+        logits, means, raw, coefficients = parameters.float().split((k, k * c, k * c, k * self.coefficients), dim=-1)
         scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
         return (
             logits,

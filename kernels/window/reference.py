@@ -102,8 +102,7 @@ class Window:
         inside = (row >= 0) & (column >= 0) & (column < self.width)
         at = torch.where(inside, row * self.width + column, 0)
         bytes_ = at.unsqueeze(-1) * self.channels + torch.arange(self.channels, device=images.device)
-        gathered = images.gather(1, bytes_.flatten(1)).view(bytes_.shape)
-        return torch.where(inside.unsqueeze(-1), gathered, self.outside)
+        return torch.where(inside.unsqueeze(-1), images.gather(1, bytes_.flatten(1)).view(bytes_.shape), self.outside)
 
 
 @cache

@@ -264,8 +264,7 @@ def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Tr
             answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
             expected = paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
             np.testing.assert_array_equal(painted(answer.json()), expected)
-            body = {"n": 1000, "stream": True, "partial_images": 1}
-            with client.stream("POST", GENERATIONS, json=body) as events:
+            with client.stream("POST", GENERATIONS, json={"n": 1000, "stream": True, "partial_images": 1}) as events:
                 assert next(events.iter_lines()).startswith("event: "), "long before the last image is done"
         with connected(url, additional_headers=headers) as websocket:
             images = websocket.paint(type="generate", n=3, seed=7).images()

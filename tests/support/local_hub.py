@@ -147,8 +147,7 @@ class LocalHub:
         name = f"{asked['organization']}/{asked['name']}"
         known = name in self.repositories
         if not known:
-            private = asked.get("private") or asked.get("visibility") == "private"
-            self.repositories[name] = Repository(private=private)
+            self.repositories[name] = Repository(private=asked.get("private") or asked.get("visibility") == "private")
             self.repositories[name].commit({".gitattributes": b""}, message="initial commit")
         return Answer(json.dumps({"url": f"{self.url}/{name}", "name": name}).encode(), 409 if known else 200)
 

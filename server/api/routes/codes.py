@@ -56,8 +56,7 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
         async with finished(request, models, model, task, client_of(request.scope).id, pictures):
             if is_file:
                 name = f'attachment; filename="images{SUFFIX}"'
-                uploaded = upload_headers(pictures.resized)
-                headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **uploaded}
+                headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **upload_headers(pictures.resized)}
                 chunks = _file(task)
             else:
                 headers, codes = {"content-type": JSON}, task.result().codes

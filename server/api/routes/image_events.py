@@ -135,8 +135,7 @@ class EventStream(Response):
 
 async def _send_event(send: Send, name: str, data: dict[str, Any]) -> bool:
     """Send an event; return True if the connection did not take it at once, because its client is behind."""
-    message = {"type": "http.response.body", "body": sse_event(name, data), "more_body": True}
-    task = asyncio.ensure_future(send(message))
+    task = asyncio.ensure_future(send({"type": "http.response.body", "body": sse_event(name, data), "more_body": True}))
     try:
         await asyncio.sleep(0)  # one turn of the event loop: enough for a send that need not wait
         is_behind = not task.done()

@@ -186,8 +186,7 @@ def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     info = GaugeMetricFamily(PREFIX + "build_info", "Versions of this server; the value is 1.", labels=list(build))
     info.add_metric(list(build.values()), 1)
     yield info
-    labels = ["method", "path", "status"]
-    responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=labels)
+    responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=["method", "path", "status"])
     for (method, path, status), count in sorted(counters.responses.items()):
         responses.add_metric([method, path, str(status)], count)
     yield responses
@@ -247,8 +246,7 @@ def _model_info(models: Iterable[ServedModel]) -> Metric:
     for model in models:
         ready = model.engine.ready
         assert ready is not None
-        precision = model.engine.options.precision
-        info.add_metric([model.id, precision, ready.backend, ready.device, model.config.size], 1)
+        info.add_metric([model.id, model.engine.options.precision, ready.backend, ready.device, model.config.size], 1)
     return info
 
 

@@ -192,8 +192,7 @@ class ClientTransport(asyncio.Transport):
         self.unread = now
 
     def _watch_progress(self) -> None:
-        seconds = self.connections.send_timeout / PROGRESS_CHECKS
-        self.send_timer = self.loop.call_later(seconds, self._check_progress)
+        self.send_timer = self.loop.call_later(self.connections.send_timeout / PROGRESS_CHECKS, self._check_progress)
 
     def _check_progress(self) -> None:
         self.send_timer = None

@@ -72,8 +72,7 @@ class Supervisor:
         """Let all API processes drain and exit; those that take too long are killed."""
         self.stopping.set()
         self.signal(signal.SIGTERM)
-        late = self.settings.drain_seconds + EXIT_SECONDS
-        asyncio.get_running_loop().call_later(late, self.signal, signal.SIGKILL)
+        asyncio.get_running_loop().call_later(self.settings.drain_seconds + EXIT_SECONDS, self.signal, signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
         """Send all API processes a signal."""

@@ -48,8 +48,7 @@ def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, giv
 
 
 def test_the_returned_state_carries_no_gradient() -> None:
-    inputs = [x.requires_grad_() for x in sequence(66)]
-    assert not any(x.requires_grad for x in causal_linear_attention(*inputs)[1:])
+    assert not any(x.requires_grad for x in causal_linear_attention(*[x.requires_grad_() for x in sequence(66)])[1:])
 
 
 def test_arguments_are_not_changed_and_later_positions_change_nothing_before_them() -> None:

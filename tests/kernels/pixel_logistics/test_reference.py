@@ -193,5 +193,4 @@ def test_rows_of_a_batch_are_each_alone() -> None:
     given = torch.stack([parameters(3, 3, seed) for seed in range(4)])
     values = torch.tensor([[0, 255, 3], [128, 7, 200], [9, 9, 9], [255, 255, 255]], dtype=torch.uint8)
     together = mixture.log_prob(given.view(2, 2, -1), values.view(2, 2, 3)).view(4, 3)
-    alone = torch.stack([mixture.log_prob(given[i], values[i]) for i in range(4)])
-    assert_close("log-probabilities", alone, together)
+    assert_close("log-probabilities", torch.stack([mixture.log_prob(given[i], values[i]) for i in range(4)]), together)

@@ -168,6 +168,5 @@ def test_cancelled_edits_leave_none(of_two_slots: CountingEngine, made: list[wea
 def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(of_two_slots: CountingEngine) -> None:
     known = tuple(image.tobytes() for image in IMAGES[:4])
     masks = tuple((np.arange(35) < known_bytes).tobytes() for known_bytes in (15, 0, 35, 15))
-    request = GenerateRequest(0, 8, 3, known=known, masks=masks)
-    assert finished(run_until_idle(of_two_slots, request)) == {0: 8}
+    assert finished(run_until_idle(of_two_slots, GenerateRequest(0, 8, 3, known=known, masks=masks))) == {0: 8}
     assert of_two_slots.images_read == 3, "one of them has no prefix of known bytes"

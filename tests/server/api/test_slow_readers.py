@@ -116,8 +116,7 @@ def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
         with connected(url, sock=narrow, **NOT_READING) as websocket:
             websocket.send(type="generate", n=IMAGES, seed=7)
             websocket.receive()
-            posted = wait_for(lambda: accepted(client), "room in the queue")
-            yield websocket, painted(posted.json()).reshape(IMAGES, 35)
+            yield websocket, painted(wait_for(lambda: accepted(client), "room in the queue").json()).reshape(IMAGES, 35)
 
 
 def test_frames_that_a_client_has_not_read_are_merged(in_process_server: Served) -> None:

@@ -119,8 +119,7 @@ needs_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reas
 
 
 def growth(*arguments: str) -> int:
-    done = subprocess.run([sys.executable, "-c", *arguments], capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return int(subprocess.run([sys.executable, "-c", *arguments], capture_output=True, text=True, check=True).stdout)
 
 
 @needs_glibc

@@ -129,8 +129,7 @@ class Host:
 
     def exhaust_memory(self) -> None:
         """Let what it reads in /proc/meminfo say that 4 MiB of memory are left (Ray takes none for not known)."""
-        text = re.sub(r"(?<=MemAvailable:) *\d+", " 4096", Path("/proc/meminfo").read_text())
-        self.path(LOW_MEMORY).write_text(text)
+        self.path(LOW_MEMORY).write_text(re.sub(r"(?<=MemAvailable:) *\d+", " 4096", Path("/proc/meminfo").read_text()))
         self.run("mount", "--bind", str(LOW_MEMORY), "/proc/meminfo")
 
     def free_memory(self) -> None:

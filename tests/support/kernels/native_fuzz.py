@@ -143,8 +143,7 @@ def random_call(random: Random, odd: bool) -> Call:
     case = random_case(random)
     share = float(random.choice([0.001, 0.02, 0.3])) if odd else 0.0
     tensors = [sprinkle(tensor, random, share) for tensor in native_vectors.tensors(case)]
-    isa = str(random.choice(cpu_kernels.instruction_sets()))
-    return Call(case, tensors, random_slots(case, random, share), isa)
+    return Call(case, tensors, random_slots(case, random, share), str(random.choice(cpu_kernels.instruction_sets())))
 
 
 def different(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[str]:

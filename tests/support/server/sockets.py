@@ -44,8 +44,7 @@ def read_until_closed(connection: socket.socket) -> bytes:
 def parse_response(data: bytes) -> httpx.Response:
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
-    headers = [tuple(line.split(": ", 1)) for line in lines]
-    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+    return httpx.Response(int(status.split()[1]), headers=[tuple(line.split(": ", 1)) for line in lines], content=body)
 
 
 def exchange(server: Server, data: bytes, source: str = "127.0.0.1") -> bytes:

@@ -48,8 +48,7 @@ def test_a_request_or_stream_is_logged_in_one_line(guarded_server: Server, clien
     more = {"logger": "scanline.requests", "level": "info", "model": "grey", "seed": 7, "bytes": len(answer.content)}
     line = line_of(guarded_server, "painted", **fields, **more)
     assert 0 <= line["queued"] < line["seconds"] < PATIENCE
-    streamed = {"n": 3, "stream": True, "partial_images": 2}
-    client.post(GENERATIONS, json=streamed, headers={"x-request-id": "streamed"})
+    client.post(GENERATIONS, json={"n": 3, "stream": True, "partial_images": 2}, headers={"x-request-id": "streamed"})
     line_of(guarded_server, "streamed", **fields)
 
 

@@ -62,8 +62,7 @@ def test_it_paints_and_uploads(folder: Path, server: Server, grey: Transformer) 
         np.testing.assert_array_equal(decoded([one.b64_json for one in answer.data]), alone)
         files = [types.File(FILES["image"], file_name=name) for name in ("a.png", "b.png")]
         edited = module(f"{images}.edit_images").sync(client=client, body=models.EditForm(image=files, keep_rows=4))
-        found = decoded([one.b64_json for one in edited.data])
-        np.testing.assert_array_equal(found[:, :4], np.stack([IMAGE[:4]] * 2))
+        np.testing.assert_array_equal(decoded([one.b64_json for one in edited.data])[:, :4], np.stack([IMAGE[:4]] * 2))
         score = module(f"{images}.score_images").sync
         whole = score(client=client, body=models.LikelihoodRequest(image=MASKED["image"]))
         part = score(client=client, body=models.LikelihoodForm(image=files[:1], keep_rows=4, seed=1))

@@ -26,8 +26,7 @@ def scored(client: httpx.Client, images: np.ndarray, route: str = LIKELIHOODS, *
     answer = post(client, route, image=[text(encode(image)) for image in images], **fields)
     assert answer.pop("read_by", "bits") == "bits"
     assert set(answer) == {"created", "model", "typical_bits_per_dim", "data"}
-    card = client.get(f"/v1/models/{answer['model']}").json()
-    assert answer["typical_bits_per_dim"] == card["typical_bits_per_dim"]
+    assert answer["typical_bits_per_dim"] == client.get(f"/v1/models/{answer['model']}").json()["typical_bits_per_dim"]
     return answer["data"]
 
 
@@ -102,8 +101,7 @@ def test_kept_rows_cost_what_the_model_says_of_them(shapes_client: httpx.Client,
     data = estimates(shapes_client, image=[FILE, text(encode(OTHER))], keep_rows=3)["data"]
     bits = shapes_model.score(np.stack([IMAGE, OTHER]), per_pixel=True)[:, :3].sum(axis=(1, 2))
     assert [one["evidence_bits"] for one in data] == pytest.approx(bits.tolist(), rel=1e-6)
-    found = [(one["index"], one["known_bytes"], one["standard_error"]) for one in data]
-    assert found == [(0, 15, 0.0), (1, 15, 0.0)]
+    assert [(one["index"], one["known_bytes"], one["standard_error"]) for one in data] == [(0, 15, 0.0), (1, 15, 0.0)]
 
 
 def test_each_image_is_read_under_every_class_and_mirrored(shapes_client: httpx.Client, shapes_model: Model) -> None:

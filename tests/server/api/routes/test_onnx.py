@@ -34,8 +34,7 @@ def test_it_is_the_commands_file(client: httpx.Client, grey: Transformer, grey_d
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
     assert onnx.load_from_string(response.content) == export_step(grey)
-    found = done("export", grey_directory, tmp_path / "step.onnx")
-    assert found.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
+    assert done("export", grey_directory, tmp_path / "step.onnx").startswith(f"{tmp_path / 'step.onnx'}: one step of ")
     assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(response.content)
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
