@@ -7,6 +7,8 @@ log = logging.getLogger("scanline.model")
 
 AMPERE = (8, 0)  # compute capability of the first GPUs that our kernels run on
 HOPPER = (9, 0)  # and of the first that can chain launches
+# TFLOP/s of products in bfloat16 without sparsity, as published, by a part of the GPU's name
+PEAKS = {"B200": 2250, "H100": 989, "H200": 989, "A100": 312, "L40S": 362, "4090": 165}
 
 BackendName = Literal["auto", "cuda", "cuda-unchained", "cuda-narrow", "eager", "cpu"]
 AUTO: BackendName = "auto"
@@ -58,6 +60,18 @@ def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
     if backend == AUTO:
         return resolved, ",".join(ON_GPU) if needed == "cuda" else None
     return resolved, backend
+
+
+def peak_flops(device: str) -> float | None:
+    """Return the highest rate of products of all GPUs of this machine, in operations a second; None for a CPU and for
+    GPUs that are not in the table."""
+    if device != "cuda":
+        return None
+    import torch
+
+    name = torch.cuda.get_device_name()
+    peak = next((peak for part, peak in PEAKS.items() if part in name), None)
+    return None if peak is None else 1e12 * peak * torch.cuda.device_count()
 
 
 def _unusable_gpu() -> str | None:

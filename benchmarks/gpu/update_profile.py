@@ -24,6 +24,7 @@ from benchmarks.gpu.results import FOLDER, Finding
 from benchmarks.gpu.setup import DRY, ON_GPU, SHIPPED, Sizes, config
 from scanline.kernels import gpu
 from scanline.model.bench.measure import synchronize
+from scanline.model.device import PEAKS
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of
@@ -46,7 +47,6 @@ POSITIONS = {"mnist-small": 416}  # of 784, as `scanline train` draws them
 TIMED, CALLS, PROFILED = 20, 10, 5  # calls of the timer, updates of one, updates that are profiled
 LARGEST = 25  # kernels in the table
 SECONDS = 200  # that a process may take to compile
-PEAK = 989.0  # TFLOP/s of an H100 in bfloat16, without sparsity
 
 
 def update_profile(sizes: Sizes) -> Iterator[Finding]:
@@ -75,7 +75,9 @@ def update_profile(sizes: Sizes) -> Iterator[Finding]:
                 continue
             found = json.loads(lines[-1])
             yield Finding(what, found["ms"], "ms an update", found["note"])
-            yield Finding(f"{what}/rate", found["tflops"], "TFLOP/s", f"{found['tflops'] / PEAK:.1%} of an H100's peak")
+            yield Finding(
+                f"{what}/rate", found["tflops"], "TFLOP/s", f"{found['tflops'] / PEAKS['H100']:.1%} of an H100's peak"
+            )
             yield Finding(f"{what}/compile", found["compile_seconds"], "s", "until the update was recorded")
             tables.append(f"{what}: {found['ms']:.2f} ms an update\n{found['table']}\n")
     finally:

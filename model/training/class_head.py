@@ -47,7 +47,8 @@ def fit_class_head(
         part = order[start : start + AT_ONCE]
         for view, seen in enumerate(views(config, images[part]).swapaxes(0, 1)):
             given = torch.tensor(seen, device=model.device)
-            features[view, start : start + len(part)] = of_parts(given, TOGETHER, read)
+            together = TOGETHER if given.device.type == "cpu" else AT_ONCE  # whose host launches each product
+            features[view, start : start + len(part)] = of_parts(given, together, read)
         progress(start + len(part))
     return fit_to_features(shape, features, torch.tensor(labels[order] - 1, device=model.device), len(config.classes))
 

@@ -5,7 +5,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 COUNTS = ("updates", "batch", "branches", "branch_updates", "checkpoint_every", "evaluate_images", "sample_images")
 CONTRASTED = 4  # with contrast, one image in so many is read as one of another class too
-COMPILED_MINUTES = 10.0  # of a run in which compiling pays off
+COMPILED_MINUTES = {"cpu": 10.0, "cuda": 3.0}  # of a run in which compiling pays off
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class TrainingConfig:
     """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong value."""
 
     updates: int
-    minutes: float | None = None  # the run also ends after these; its rate falls to zero with time (clock.py)
+    minutes: float | None = None  # the run also ends after these; its schedule then follows the clock (clock.py)
     batch: int = 8
     optimiser: Literal["adamw", "muon", "radam"] = "muon"
     learning_rate: float = 5e-3  # of the matrices of blocks and layers; that of the rest is a share of it
@@ -21,7 +21,7 @@ class TrainingConfig:
     weight_decay: float = 0.01  # on matrices only
     warm_up: int = 100  # updates
     schedule: Literal["cosine", "trapezoid", "constant"] = "trapezoid"
-    decay: float = 1.0  # share of the updates in which a trapezoid falls to zero
+    decay: float = 1.0  # share of the run in which a trapezoid falls to zero, at its end
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
@@ -61,3 +61,8 @@ class TrainingConfig:
             raise ValueError(f"contrast needs a batch of at least {CONTRASTED} images, not {self.batch}")
         if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:
             raise ValueError("warm_up, weight_decay and seed cannot be negative")
+
+    @property
+    def has_plateau(self) -> bool:
+        """Whether the rate stays at its highest for a part of the run before it falls."""
+        return self.schedule == "trapezoid" and self.decay < 1

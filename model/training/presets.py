@@ -46,6 +46,13 @@ PRESETS = {
         ModelConfig(32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, blocks=2, block_width=320, **PHOTOGRAPHS),
         TrainingConfig(updates=20_000, batch=6, flip=True),
     ),
+    "cifar10-base": Preset(
+        "cifar10",
+        ModelConfig(
+            32, 32, 3, 8, 10, 32, 32, 1280, **WINDOWED, blocks=2, block_width=640, causal_conv=True, **PHOTOGRAPHS
+        ),
+        TrainingConfig(updates=60_000, batch=32, flip=True, decay=0.4, average=0.999, unlabelled=0.3),
+    ),
     "mnist": Preset(
         "mnist",
         ModelConfig(28, 28, 1, 8, 8, 32, 32, 1024),

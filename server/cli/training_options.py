@@ -64,7 +64,7 @@ class TrainingOptions:
             "--from",
             help="Start from the weights of a shipped model, a model directory or ORG/NAME of the Hugging Face Hub;"
             " auto: of the shipped model of the pictures' size, if there is one; none: from random weights.",
-            show_default="auto, or none with --preset, --predicts or --neighbours",
+            show_default="auto, or none with an option of a new network",
         ),
     ] = None
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out, with its saved options.")] = False
@@ -90,7 +90,18 @@ class TrainingOptions:
         str | None, of_network(help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes")
     ] = None
     layers: Annotated[
-        int | None, of_network(min=1, help="With --from: grow the model to this many layers.", show_default="as is")
+        int | None,
+        of_network(
+            min=1,
+            help="Layers of a new network; with --from: grow the model to this many.",
+            show_default="2, or the model's",
+        ),
+    ] = None
+    width: Annotated[
+        int | None,
+        of_network(
+            min=1, help="Width of a new network, a multiple of 32.", show_default="sized to pictures and minutes"
+        ),
     ] = None
     predicts: Annotated[
         str | None,
@@ -109,12 +120,21 @@ class TrainingOptions:
         ),
     ] = None
     updates: Annotated[int | None, of_recipe(min=1, help="Length of the run in updates instead.")] = None
-    batch: Annotated[int | None, of_recipe(min=1, help="Images per update.")] = None
+    batch: Annotated[
+        int | None, of_recipe(min=1, help="Images per update.", show_default="on a GPU, with --minutes, measured")
+    ] = None
     optimiser: Annotated[str | None, of_recipe(help=f"{CHOICES['optimiser']}.")] = None
     learning_rate: Annotated[float | None, of_recipe(help="Peak learning rate.")] = None
-    schedule: Annotated[
-        str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes the rate falls linearly with time.")
+    schedule: Annotated[str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes by the clock.")] = None
+    decay: Annotated[
+        float | None,
+        of_recipe(
+            help="Share of the run, at its end, in which the rate falls to zero. Below 1, the weights before that are"
+            " kept in OUT/plateau, from which a next run goes on (--from).",
+            show_default="1, or 0.4 on a GPU with time for 2,000 updates",
+        ),
     ] = None
+    weight_decay: Annotated[float | None, of_recipe(help="Of the matrices, decoupled.", show_default="0.01")] = None
     average: Annotated[
         float | None,
         of_recipe(
@@ -132,7 +152,15 @@ class TrainingOptions:
     ] = None
     seed: Annotated[int | None, of_recipe(min=0, help="Random seed of the run.")] = None
     checkpoint_every: Annotated[
-        int | None, of_recipe(min=1, help="Updates between checkpoints; a run of minutes saves ten times.")
+        int | None, of_recipe(min=1, help="Updates between checkpoints; a run of minutes saves every two minutes.")
+    ] = None
+    checkpoint_mb: Annotated[
+        float | None,
+        of_machine(
+            help="Limit of all files of the run: if the whole state is larger, it is saved without the optimiser's, in"
+            " float16.",
+            show_default="none",
+        ),
     ] = None
     device: Annotated[str, of_machine(help="auto, cpu or cuda.")] = "auto"
     precision: Annotated[
@@ -143,10 +171,23 @@ class TrainingOptions:
         of_machine(
             "--compile/--no-compile",
             help="Use torch.compile; on a CPU it needs a C++ compiler.",
-            show_default=f"where the run has at least {COMPILED_MINUTES:g} minutes",
+            show_default=f"where the run has at least {COMPILED_MINUTES['cpu']:g} minutes, {COMPILED_MINUTES['cuda']:g}"
+            " on a GPU",
         ),
     ] = None
-    processes: Annotated[int, of_machine(min=1, help="Processes that share every batch, on a CPU.")] = 1
+    compile_cache: Annotated[
+        Path | None,
+        of_machine(
+            help="A file for compiled code, written by one run and read by the next one, also on another machine of the"
+            " kind. It is run as code: use your own."
+        ),
+    ] = None
+    processes: Annotated[
+        int | None,
+        of_machine(
+            min=1, help="Processes that share every batch.", show_default="1 on a CPU, one for each GPU of a machine"
+        ),
+    ] = None
     branches: Annotated[
         int | None,
         of_machine(
@@ -166,17 +207,22 @@ class TrainingOptions:
         given = {field.name: getattr(self, field.name, None) for field in fields(TrainingConfig)}
         return {name: value for name, value in given.items() if value is not None}
 
-    def compiles(self, recipe: TrainingConfig) -> bool:
+    @property
+    def _of_new_network(self) -> dict[str, Any]:
+        """The options of a new network, by their names; --layers is also one of a model that it continues."""
+        return {"--neighbours": self.neighbours, "--layers": self.layers, "--width": self.width}
+
+    def compiles(self, recipe: TrainingConfig, device: str) -> bool:
         """Return whether a run of this recipe is compiled."""
         if self.compiled is not None:
             return self.compiled
-        return recipe.minutes is None or recipe.minutes >= COMPILED_MINUTES
+        return recipe.minutes is None or recipe.minutes >= COMPILED_MINUTES[device]
 
     def start_for(self, images: "ImageSet") -> str | None:
         """Return the model whose weights a new run begins with; None: random weights."""
         from scanline.model.training.run.plan import shipped_start
 
-        of_new = self.preset is not None or self.predicts is not None or self.neighbours is not None
+        of_new = any(value is not None for value in (self.preset, self.predicts, *self._of_new_network.values()))
         if self.start == "auto" or (self.start is None and not of_new):
             return shipped_start(images)
         return None if self.start == "none" else self.start
@@ -204,12 +250,15 @@ class TrainingOptions:
             raise ValueError(f"{given[0]} and {given[1]} exclude each other: each decides which model is trained")
         if self.resume and given and given[0] != "--preset":
             raise ValueError(f"{given[0]} is for a new run; --resume continues the model in {self.out}")
-        if self.neighbours is not None and models["--from"]:
-            raise ValueError("--neighbours is for a new network; --from continues one as it is")
-        if self.neighbours is not None and self.resume and self.preset is None:
-            raise ValueError(f"--neighbours is for a new run; --resume continues the model in {self.out}")
-        if self.layers is not None and self.start is None:
-            raise ValueError("--layers needs --from, the model that it adds layers to")
+        for option in (option for option, value in self._of_new_network.items() if value is not None):
+            if models["--from"] and option != "--layers":
+                raise ValueError(f"{option} is for a new network; --from continues one as it is")
+            if self.preset is not None and option != "--neighbours":
+                raise ValueError(f"--preset and {option} exclude each other: each decides the size of the network")
+            if self.resume and self.preset is None:
+                raise ValueError(f"{option} is for a new run; --resume continues the model in {self.out}")
+        if self.compile_cache is not None and not self.compile_cache.parent.is_dir():
+            raise ValueError(f"{self.compile_cache}: there is no directory {self.compile_cache.parent}")
         if self.fetch and self.preset is None:
             raise ValueError("--fetch needs --preset, whose data set it downloads")
         if find_spec("matplotlib") is None:

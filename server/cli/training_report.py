@@ -1,6 +1,7 @@
 """The output of `scanline train`: the pictures, the network, progress; and its handling of SIGINT and SIGTERM."""
 
 import json
+import logging
 import signal
 import sys
 from collections import deque
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from scanline.server.cli.progress import progress_bar
 
@@ -54,19 +55,23 @@ def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig", 
     length = f"{config.updates:,} updates" if config.minutes is None else f"{config.minutes:g} minutes"
     branches = f" in each of {config.branches} branches" if config.branches > 1 else ""
     begun = f" of {start}" if start else ""
+    plateau = f", the rate falls in the last {config.decay:.0%}" if config.has_plateau else ""
     print(
         f"network{begun}: {model.layers} layers of width {model.model_width}, {weights:,} weights, predicts"
-        f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update{branches}"
+        f" {model.predicts.replace('_', ' ')}; {length}, {config.batch} pictures an update{branches}{plateau}"
     )
 
 
 @contextmanager
-def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Iterator[Callable[["Row"], None]]:
-    """Yield a function that reports a row: on a bar if stderr is a terminal, else as a line from time to time."""
+def training_progress(
+    config: "TrainingConfig", name: str, as_json: bool, peak: float | None = None
+) -> Iterator[Callable[["Row"], None]]:
+    """Yield a function that reports a row: on a bar if stderr is a terminal, else as a line from time to time. peak:
+    the images/s by the products alone, at the highest rate of the GPU."""
     total = config.updates if config.minutes is None else 60 * config.minutes
     rows: deque[Row] = deque(maxlen=RUNNING_MEAN)
     printed, tested = 0.0, ""
-    with progress_bar(counts=False) as bar:
+    with progress_bar(counts=False) as bar, _logged(sys.stderr if as_json else sys.stdout):
         task = bar.add_task(f"training {name}", total=total, note="")
 
         def report(row: "Row") -> None:
@@ -79,10 +84,11 @@ def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Ite
             mean = sum(each.bits_per_dim for each in rows) / len(rows)
             since = rows[0] if len(rows) > 1 else None
             updates, seconds = (row.update, row.seconds) if since is None else _passed(since, row)
-            images = updates * config.batch * config.branches
+            rate = updates * config.batch * config.branches / max(seconds, 1e-9)
+            share = "" if peak is None else f" ({rate / peak:.1%} of the peak)"
             done = row.update if config.minutes is None else min(row.seconds, total)
             left = (total - done) * (seconds / max(updates, 1)) if config.minutes is None else total - done
-            note = f"{mean:.3f} bits/dim{tested}, {images / max(seconds, 1e-9):.3g} images/s, {_duration(left)} left"
+            note = f"{mean:.3f} bits/dim{tested}, {rate:.3g} images/s{share}, {_duration(left)} left"
             bar.update(task, completed=done, note=note)
             due = row.test_bits_per_dim is not None or row.seconds - printed >= LINE_SECONDS
             if bar.disable and not as_json and due:
@@ -90,6 +96,20 @@ def training_progress(config: "TrainingConfig", name: str, as_json: bool) -> Ite
                 printed = row.seconds
 
         yield report
+
+
+@contextmanager
+def _logged(stream: TextIO) -> Iterator[None]:
+    """Write what training logs to a stream: whether updates are compiled and recorded, after how many seconds."""
+    log, handler = logging.getLogger("scanline.training"), logging.StreamHandler(stream)
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _passed(since: "Row", row: "Row") -> tuple[int, float]:

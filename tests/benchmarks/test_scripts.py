@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks import card_pictures, training
+from benchmarks import card_pictures, learning_rates, training
 from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
@@ -16,7 +16,7 @@ from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.presets import Preset
-from tests.support import small_models
+from tests.support import blobs, small_models
 
 DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
 COLOURS = small_models.config(**small_models.VARIANTS["pixels"])
@@ -66,3 +66,15 @@ def test_the_benchmark_of_training(
         assert result["positions_per_second"] * result["seconds_of_update"] == pytest.approx(result["positions"])
         assert result["bfloat16_product_gflops"] is None
         assert result["ratio"] == pytest.approx(result["training_gflops"] / result["float32_product_gflops"])
+
+
+def test_each_learning_rate_begins_from_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blobs.write(tmp_path)
+    arguments = ["--data", str(tmp_path), "--layers", "1", "--width", "32", "--batch", "2", "--updates", "4"]
+    rates = ["--rates", "1e-2", "3e-2", "1e-2"]
+    monkeypatch.setattr(sys, "argv", ["learning_rates", *arguments, *rates, "--no-compile"])
+    learning_rates.main()
+    first, other, again = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
+    assert first["bits_per_dim"] == again["bits_per_dim"] != other["bits_per_dim"]

@@ -1,13 +1,17 @@
 """The loss: mean bits of the bytes of a batch, as one graph that torch.compile fuses where there is a compiler."""
 
 import logging
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from scanline.kernels import LN2, attention, gpu
+from scanline.model.atomic import write_atomically
+from scanline.model.named_files import read_file
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED
 from scanline.model.training.data.positions import Positions
@@ -16,6 +20,8 @@ SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other pla
 SAME_GRADIENTS = 0.05  # of their norm: how much further than those of the loss as it is written from float32's
 
 Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Positions | None, float], torch.Tensor]
+
+AUTOCAST = ("torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast")
 
 log = logging.getLogger("scanline.training")
 
@@ -68,10 +74,15 @@ def _bits(
 
 class CompiledLoss:
     """`loss_of`, compiled at its first call; where that fails, or gives another value or other gradients, as it is.
-    Every batch must have one size."""
+    Every batch must have one size.
 
-    def __init__(self) -> None:
+    cache: a file from which torch takes what it compiled before; it checks that the code is of the same loss, torch and
+    device, and it runs that code. `writes`: the file gets what it lacks.
+    """
+
+    def __init__(self, cache: Path | None = None, writes: bool = True) -> None:
         torch.compiler.reset()  # graphs of an earlier run in this process count against the limit of this one
+        self.cache, self.writes = cache, writes
         self.compiled: Loss = loss_of
         self.chosen = False
 
@@ -101,7 +112,9 @@ class CompiledLoss:
         # traced.
         _, exact = _with_gradients(loss_of, model, batch, torch.float32, *given)
         expected, as_written = _with_gradients(loss_of, model, batch, dtype, *given)
+        began = time.monotonic()
         try:
+            self._read_cache()
             compiled = compile_loss(batch.device)
             value, gradients = _with_gradients(compiled, model, batch, dtype, *given)
         except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
@@ -114,7 +127,23 @@ class CompiledLoss:
             self._refuse(f"compiled, its gradients are off by {off:.3g} of their norm")
         else:
             self.compiled = compiled
-            log.info("the loss is compiled")
+            log.info("the loss is compiled, in %.0f s", time.monotonic() - began)
+            self._write_cache()
+
+    def _read_cache(self) -> None:
+        if self.cache is None:
+            return
+        # By default torch keeps no graph with autocast or an autograd function in it. What both do is in the graph, and
+        # so in its key; and a compiled loss is compared with the one as it is written before it is used.
+        torch._inductor.config.unsafe_marked_cacheable_functions |= dict.fromkeys(AUTOCAST, torch.__version__)
+        torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True
+        if self.cache.exists():
+            torch.compiler.load_cache_artifacts(read_file(self.cache))  # of another torch: it warns, and compiles
+
+    def _write_cache(self) -> None:
+        """Write what was compiled, or found in the cache, atomically: the next run needs all of it."""
+        if self.cache is not None and self.writes and (compiled := torch.compiler.save_cache_artifacts()):
+            write_atomically(self.cache, lambda path: path.write_bytes(compiled[0]))
 
     def _refuse(self, reason: str) -> None:
         log.warning("training without torch.compile, which is slower: %s", reason)

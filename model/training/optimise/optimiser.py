@@ -81,12 +81,14 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
     """Return the rate of an update: a linear warm-up, then the schedule, which ends at zero unless it is constant."""
     if update < config.warm_up:
         return config.learning_rate * (update + 1) / config.warm_up
+    return config.learning_rate * falling(config, (config.updates - update) / max(1, config.updates - config.warm_up))
+
+
+def falling(config: TrainingConfig, left: float) -> float:
+    """Return the share of the rate that the schedule has where so much of the run is left, from 1 to 0."""
     if config.schedule == "constant":
-        return config.learning_rate
-    left = (config.updates - update) / max(1, config.updates - config.warm_up)
-    if config.schedule == "cosine":
-        return config.learning_rate * (1 - cos(pi * left)) / 2
-    return config.learning_rate * min(1.0, left / config.decay)
+        return 1.0
+    return (1 - cos(pi * left)) / 2 if config.schedule == "cosine" else min(1.0, left / config.decay)
 
 
 def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:

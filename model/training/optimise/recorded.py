@@ -6,6 +6,7 @@ copied to where it was recorded, rates and the average's share as tensors.
 
 import copy
 import logging
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ class RecordedUpdater(Updater):
     one size."""
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
     ) -> None:
         if model.device.type == "cuda":
             # Gradients are added up on the stream of the first update, and nothing can be recorded on the default one.
@@ -48,9 +49,12 @@ class RecordedUpdater(Updater):
         changing = [batch, *(given for given in (labels, *_tensors(drawn)) if given is not None)]
         if self.graph is None:
             before = copy.deepcopy(self.state_dict())
+            expected_loss = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast).detach()
+            # Before anything can fail in one process alone: all of them average equally often.
+            self.group.average([expected_loss])
+            expected = expected_loss.item()
             try:
                 self._record(batch, labels, drawn)
-                expected = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast).item()
                 loss, norm = self._replay(changing, rates, float(share))
                 if not abs(loss.item() - expected) <= SAME_LOSS:
                     raise RuntimeError(f"the loss of a recorded update is {loss.item()} instead of {expected}")
@@ -77,7 +81,9 @@ class RecordedUpdater(Updater):
         try:
             torch.cuda.synchronize()
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+            # A thread of NCCL asks for events meanwhile, which only its own recording must not.
+            mode = "global" if self.group.size == 1 else "thread_local"
+            with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode=mode):
                 assert own[0] is not None
                 positions = None if own[2] is None or own[3] is None else Positions(own[2], own[3])
                 self.results = super()._move(own[0], own[1], positions, self.share)
@@ -99,8 +105,12 @@ class RecordedUpdater(Updater):
         return loss.clone(), norm.clone()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See Updater.load_state_dict; a graph is recorded anew, since an optimiser's tensors are others."""
+        """See Updater.load_state_dict; a graph is recorded anew, since an optimiser's tensors are others, or none."""
         super().load_state_dict(state)
+        self.graph, self.written = None, 0
+
+    def close(self) -> None:
+        """See Updater.close."""
         self.graph = None
 
     def _set_capturable(self, capturable: bool) -> None:
@@ -111,7 +121,7 @@ class RecordedUpdater(Updater):
 
 
 def new_updater(
-    model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+    model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
 ) -> Updater:
     """Return the updater for the model's device."""
     kind = RecordedUpdater if model.device.type == "cuda" else Updater

@@ -1,5 +1,6 @@
 """One update of the weights: loss, gradients, averaged over processes and clipped, optimiser, moving average."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,15 +15,16 @@ from scanline.model.training.optimise.processes import Group
 
 class Updater:
     """A model with its loss, optimiser and moving average. dtype: of products. compiled: the loss by
-    torch.compile, where that works."""
+    torch.compile, where that works, and a path: with this file as its cache (see `CompiledLoss`)."""
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool
+        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
     ) -> None:
         self.model, self.config, self.group, self.dtype = model, config, group, dtype
         self.average = MovingAverage(model, config.average)
         self.optimiser = optimiser(model, config, dtype)
-        self.loss = CompiledLoss() if compiled else loss_of
+        cache = compiled if isinstance(compiled, Path) else None
+        self.loss = CompiledLoss(cache, writes=group.rank == 0) if compiled else loss_of
 
     def update(
         self,
@@ -64,13 +66,17 @@ class Updater:
         self.average.move(self.model, share)
         return loss, norm
 
+    def close(self) -> None:
+        """Free what must not outlive the group: a CUDA graph that has its exchange."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return what `load_state_dict` continues from."""
         parts = {"model": self.model, "average": self.average.model, "optimiser": self.optimiser}
         return {name: part.state_dict() for name, part in parts.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, which may have further entries."""
+        """Continue from a state, which may have further entries, and no optimiser's."""
         self.model.load_state_dict(state["model"])
         self.average.model.load_state_dict(state["average"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        if state["optimiser"]:
+            self.optimiser.load_state_dict(state["optimiser"])

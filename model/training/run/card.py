@@ -130,9 +130,9 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
     if training.branches > 1:
         length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"
-    falls = "falling with the clock to zero" if training.minutes else f"on a {training.schedule} schedule"
-    if training.schedule == "trapezoid" and training.decay == 1:
-        falls = "falling linearly to zero"
+    falls = f"on a {training.schedule} schedule"
+    if training.schedule == "trapezoid":
+        falls = f"falling to zero in the last {training.decay:.0%} of it" if training.has_plateau else "falling to zero"
     optimiser = {"muon": "Muon for the matrices of the layers, AdamW for the rest", "adamw": "AdamW", "radam": "RAdam"}
     return (
         f"{f'preset {run.preset}, ' if run.preset else ''}{length}; {optimiser[training.optimiser]}, rate"

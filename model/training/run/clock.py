@@ -1,4 +1,4 @@
-"""The clock of a run of so many updates or minutes: its learning rate, and when checkpoints and rows are due.
+"""The clock of a run of so many updates or minutes: its learning rate, and when checkpoints, tests and rows are due.
 
 A run of minutes counts the seconds of all its parts, checkpoints included, so that an interrupted one continues where
 its learning rate was. Only a run of updates is repeatable bit for bit.
@@ -7,11 +7,12 @@ its learning rate was. Only a run of updates is repeatable bit for bit.
 import time
 
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.optimise.optimiser import learning_rate
+from scanline.model.training.optimise.optimiser import falling, learning_rate
 
 LONGEST_WARM_UP = 0.05  # of a run of minutes, however few updates fit in it
-CHECKPOINTS = 10  # of a run of minutes
-MIN_BETWEEN, MAX_BETWEEN = 60.0, 600.0  # seconds between two checkpoints
+SAVE_SECONDS = 120.0  # between two checkpoints of a run of minutes, the most that a run that is cut off can lose
+TESTS = 10  # of a run of minutes: checkpoints with a test figure and a new sheet
+MIN_BETWEEN, MAX_BETWEEN = 60.0, 600.0  # seconds between two tests
 LARGEST_SHARE = 0.2  # of the time may go into checkpoints
 ROW_UPDATES, ROW_SECONDS = 20, 10.0  # a row of the curve: every so many updates; in a run of minutes, or seconds
 
@@ -23,8 +24,10 @@ class RunClock:
         self.config = config
         self.limit = None if config.minutes is None else 60 * config.minutes
         self.started = time.monotonic() - seconds
-        self.last_checkpoint = self.last_row = seconds
-        self.between = min(max((self.limit or 0) / CHECKPOINTS, MIN_BETWEEN), MAX_BETWEEN)
+        self.last_checkpoint = self.last_test = self.last_row = seconds
+        self.between_tests = min(max((self.limit or 0) / TESTS, MIN_BETWEEN), MAX_BETWEEN)
+        self.between = min(self.between_tests, SAVE_SECONDS)
+        self.compiled = 0.0 if seconds else None  # the second from which the warm-up counts: the first update compiles
 
     @property
     def seconds(self) -> float:
@@ -32,12 +35,24 @@ class RunClock:
         return time.monotonic() - self.started
 
     def rate(self, update: int) -> float:
-        """Return the learning rate of an update: in a run of minutes it falls linearly with the clock, to zero."""
+        """Return the learning rate of an update: in a run of minutes its schedule follows the clock."""
         if self.limit is None:
             return learning_rate(self.config, update)
-        spent = min(1.0, self.seconds / self.limit)
-        warm = max((update + 1) / max(1, self.config.warm_up), spent / LONGEST_WARM_UP)
-        return self.config.learning_rate * min(1.0, warm) * (1 - spent)
+        if self.compiled is None and update:
+            self.compiled = self.seconds
+        warming = (self.seconds - (self.compiled or 0.0)) / (LONGEST_WARM_UP * self.limit)
+        warm = max((update + 1) / max(1, self.config.warm_up), warming)
+        return self.config.learning_rate * min(1.0, warm) * falling(self.config, self._left(update))
+
+    def cooling(self, done: int) -> bool:
+        """Return whether the plateau of the learning rate is over after so many updates; False where it has none."""
+        return self.config.has_plateau and self._left(done) <= self.config.decay
+
+    def _left(self, done: int) -> float:
+        """Return the share of the run that is left after so many updates."""
+        if self.limit is None:
+            return (self.config.updates - done) / max(1, self.config.updates - self.config.warm_up)
+        return max(0.0, 1 - self.seconds / self.limit)
 
     def ended(self, done: int) -> bool:
         """Return whether the run is over after so many updates."""
@@ -49,10 +64,20 @@ class RunClock:
             return done % self.config.checkpoint_every == 0
         return self.seconds - self.last_checkpoint >= self.between
 
-    def checkpoint_written(self, began: float) -> None:
-        """Count the time to the next checkpoint from now; `began` is the second at which this one was begun."""
+    def test_due(self) -> bool:
+        """Return whether the next checkpoint has a test figure and a sheet, as each of a run of updates has."""
+        return self.limit is None or self.seconds - self.last_test >= self.between_tests
+
+    def checkpoint_written(self, began: float, tested: bool) -> None:
+        """Count the time to the next checkpoint, and test, from now; `began` is the second at which this one was
+        begun."""
         self.last_checkpoint = self.last_row = self.seconds
-        self.between = max(self.between, (self.seconds - began) / LARGEST_SHARE)
+        least = (self.seconds - began) / LARGEST_SHARE
+        if tested:
+            self.last_test = self.seconds
+            self.between_tests = max(self.between_tests, least)
+        else:
+            self.between = max(self.between, least)
 
     def row_due(self, done: int) -> bool:
         """Return whether the curve gets a row after so many updates; if so, start the next interval."""

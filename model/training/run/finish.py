@@ -19,7 +19,7 @@ from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.tasks.offline import paint_request
+from scanline.model.tasks.offline import paint_requests
 from scanline.model.training.class_head import fit_class_head
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.positions import PositionSampler
@@ -76,10 +76,8 @@ def _paint_classes(model: Transformer, path: Path, seed: int, stage: Stage) -> N
     """Write a sheet with a row of samples for each of the first classes."""
     names = model.config.class_names[:ROWS]
     progress = stage("painting samples of each class", len(names), "classes")
-    rows = []
-    for label in range(1, len(names) + 1):
-        painted = paint_request(model, GenerateRequest(0, OF_EACH, seed, label=label))
-        rows.append(painted.images.reshape(OF_EACH, *model.config.image_shape))
-        progress(label)
+    requests = [GenerateRequest(0, OF_EACH, seed, label=label) for label in range(1, len(names) + 1)]
+    rows = [painted.images.reshape(OF_EACH, *model.config.image_shape) for painted in paint_requests(model, requests)]
+    progress(len(names))
     sheet = contact_sheet.class_sheet(np.stack(rows), names)
     write_atomically(path, lambda temporary: sheet.save(temporary, format="PNG"))

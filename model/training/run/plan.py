@@ -15,7 +15,8 @@ from scanline.model.formats.model_dir import load_config
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.presets import PRESETS
 from scanline.model.training.run.first_weights import first_weights
-from scanline.model.training.run.sizing import UNBOUNDED, network, recipe
+from scanline.model.training.run.plateau import is_plateau, plateau_recipe
+from scanline.model.training.run.sizing import UNBOUNDED, measured, network, recipe
 from scanline.model.training.run.state import load_state, saved_configs
 
 DEFAULT_MINUTES = 20.0
@@ -39,27 +40,32 @@ def plan(
     layers: int | None = None,
     predicts: str | None = None,
     neighbours: bool | None = None,
+    width: int | None = None,
     resumed: Path | None = None,
+    device: str = "cpu",
 ) -> TrainingPlan:
     """Return what to train on the images.
 
     changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
-    continue from, layers: how many layers it gets, if not its own number. neighbours: whether a new model mixes
-    them, by default as the preset's does, or `network`'s. resumed: the directory of a run to resume, whose model and
-    recipe are used where no preset is named. The model learns the classes of the images, where they have labels.
+    continue from; if it is what a run kept of its plateau, with that run's recipe. layers: how many layers it gets, if
+    not its own number; of a new model, as width, see `network`. neighbours: whether a new model mixes them, by default
+    as the preset's does, or `network`'s. resumed: the directory of a run to resume, whose model and recipe are used
+    where no preset is named. device: on which a run of minutes is measured. The model learns the classes of the images,
+    where they have labels.
     ValueError in one sentence for a model that does not exist or is of another size than the images, or a run that
     cannot be resumed so.
     """
     updates, minutes = changes.get("updates"), changes.get("minutes")
     classes = images.labels.classes if images.labels else ()
-    weights = None
+    weights, on_plateau = None, False
     if changes.get("redrawn") and images.published != "mnist":
         raise ValueError("--redrawn needs the published files of MNIST")
     # A preset has a model and a recipe; --minutes then replaces its number of updates.
     if preset is not None:
         model, training = PRESETS[preset].model, PRESETS[preset].training
         mixes = model.causal_conv if neighbours is None else neighbours
-        model = dataclasses.replace(model, classes=classes, causal_conv=mixes)
+        biases = bool(classes) and model.step == "pixel"  # the paper's networks stay plain
+        model = dataclasses.replace(model, classes=classes, causal_conv=mixes, class_biases=biases)
         if minutes is not None and updates is None:
             changes = changes | {"updates": UNBOUNDED}
         _check_size(f"the preset {preset}", model, images)
@@ -73,13 +79,19 @@ def plan(
         if start is not None:
             directory = zoo.find(start)
             _check_size(start, load_config(directory), images)
+            if on_plateau := is_plateau(directory):
+                training = plateau_recipe(directory, training)
             model, weights = first_weights(directory, classes, layers, changes.get("seed", training.seed))
         else:
-            sized = network(images, dataclasses.replace(training, **changes), predicts, neighbours)
+            sized = network(
+                images, dataclasses.replace(training, **changes), predicts, neighbours, layers, width, device
+            )
             model = dataclasses.replace(sized, classes=classes, class_biases=bool(classes))
     training = dataclasses.replace(training, **changes)
     if resumed is None or preset is not None:
         model = dataclasses.replace(model, mirrored=training.flip)
+    if resumed is None and not on_plateau:
+        training = measured(model, images, training, changes, device)
     if resumed is not None:
         load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed
     return TrainingPlan(model, training, weights)

@@ -32,6 +32,7 @@ class Run:
     refused: int
     classes: bool = False  # whether it learns the classes of the images
     layers: int | None = None  # to which layers were added to that model
+    checkpoint_mb: float | None = None  # of all files of the run
 
     def save(self, directory: Path) -> None:
         """Write run.json, atomically."""
@@ -55,6 +56,7 @@ def describe(
     preset: str | None,
     start: str | None,
     layers: int | None,
+    checkpoint_mb: float | None = None,
 ) -> Run:
     """Return the run of these images."""
     return Run(
@@ -70,7 +72,8 @@ def describe(
         images.duplicates,
         len(images.refused),
         images.labels is not None,
-        layers,
+        layers if start else None,
+        checkpoint_mb,
     )
 
 

@@ -1,4 +1,5 @@
-"""A network and a recipe for any pictures, sized to them and to the length of the run, where there is no preset.
+"""A network and a recipe for any pictures, sized to them and to the length of the run, where there is no preset; on a
+GPU also the batch and the plateau of any run of minutes.
 
 The rule: a network that sees fewer than STEPS_PER_WEIGHT positions for each of its weights is too large for its run. An
 update costs 6 operations for each weight and position, so a machine of R operations a second that trains for T seconds
@@ -6,7 +7,9 @@ affords W weights with 6 W x STEPS_PER_WEIGHT W = R T.
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from typing import Any
 
@@ -20,7 +23,7 @@ from scanline.model.training.config import CONTRASTED, TrainingConfig
 from scanline.model.training.data.batches import batch_at
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
-from scanline.model.training.optimise.update import Updater
+from scanline.model.training.optimise.recorded import WARM_UP, new_updater
 from scanline.model.training.presets import BACKGROUND, PHOTOGRAPHS, STROKES
 
 STEPS_PER_WEIGHT = 20
@@ -33,6 +36,10 @@ STEPS_PER_UPDATE, LARGEST_BATCH = 6_272, 64  # positions: 8 images of 28 x 28
 TESTED_BYTES = 150_000  # of test images at a checkpoint
 UNBOUNDED = 10**9  # updates, of a run that ends with its minutes
 CONTINUED_SHARE = 0.4  # of the learning rate, from trained weights
+MEASURED_ON = ("cuda",)  # devices whose rate of training is measured to choose a batch
+BATCHES, BATCH_SECONDS = (8, 16, 32, 64, 128, 256), 0.3  # images an update; measuring time of each
+ENOUGH = 0.8  # of the highest rate: a larger batch makes fewer updates of the same images
+PLATEAU_UPDATES, PLATEAU_DECAY = 2_000, 0.4  # runs of so many updates keep a plateau for the next run
 
 
 def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued: bool = False) -> TrainingConfig:
@@ -53,27 +60,40 @@ def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued
 
 
 def network(
-    data: ImageSet, config: TrainingConfig, predicts: str | None = None, neighbours: bool | None = None
+    data: ImageSet,
+    config: TrainingConfig,
+    predicts: str | None = None,
+    neighbours: bool | None = None,
+    layers: int | None = None,
+    width: int | None = None,
+    device: str = "cpu",
 ) -> ModelConfig:
-    """Return the widest network that the run can train and the images can fill.
+    """Return the network of so many layers, by default LAYERS, and of this width, by default the largest that the run
+    can train and the images can fill.
 
     predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings have few.
     neighbours: whether it mixes them, by default where it predicts pixel logistics: in drawings it costs the sampling
-    of the background. The size is measured on this machine for a run of minutes; for one of updates it is a function of
+    of the background. The size is measured on this device for a run of minutes; for one of updates it is a function of
     the arguments.
     """
     predicts = predicts or ("categorical" if data.channels == 1 else "pixel_logistics")
     neighbours = predicts == "pixel_logistics" if neighbours is None else neighbours
+    of_width = partial(_of_width, data=data, predicts=predicts, neighbours=neighbours, layers=layers or LAYERS)
+    if width is not None:
+        if width < HEAD or width % HEAD:
+            raise ValueError(f"--width must be a multiple of {HEAD}, the width of a head, not {width}")
+        return of_width(width)
     if config.minutes is None:
         afforded = config.updates * config.batch * config.branches * data.height * data.width / STEPS_PER_WEIGHT
     else:
-        rate = _operations_per_second(_of_width(MEASURED_WIDTH, data, predicts, neighbours), data, config)
+        probe = of_width(MEASURED_WIDTH)
+        images = _images_per_second(probe, data, config, device, MEASURED_SECONDS)
+        rate = images * 6 * count_weights(probe) * probe.steps
         afforded = sqrt(rate * 60 * config.minutes * TRAINING_SHARE / (6 * STEPS_PER_WEIGHT))
-    images, length = data.train.shape
-    most = min(afforded, images * length / BYTES_PER_WEIGHT)
-    chosen = _of_width(HEAD, data, predicts, neighbours)
-    for width in range(2 * HEAD, LARGEST_WIDTH + 1, HEAD):
-        wider = _of_width(width, data, predicts, neighbours)
+    most = min(afforded, data.train.shape[0] * data.train.shape[1] / BYTES_PER_WEIGHT)
+    chosen = of_width(HEAD)
+    for each in range(2 * HEAD, LARGEST_WIDTH + 1, HEAD):
+        wider = of_width(each)
         if count_weights(wider) > most:
             break
         chosen = wider
@@ -86,7 +106,7 @@ def count_weights(config: ModelConfig) -> int:
         return Transformer(config).parameter_count
 
 
-def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool) -> ModelConfig:
+def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool, layers: int) -> ModelConfig:
     fields: dict[str, Any] = dict(PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES, predicts=predicts)
     fields["causal_conv"] = neighbours
     fields["window_rows"] = min(fields["window_rows"], data.height)
@@ -96,7 +116,7 @@ def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool) -> Mo
         fields["wave_columns"] = min(fields["wave_columns"], fields["window_columns"])
         fields["outside"] = _background(data)
     fields |= {"step": "pixel", "blocks": BLOCKS, "block_width": 2 * width}
-    return ModelConfig(data.height, data.width, data.channels, LAYERS, width // HEAD, HEAD, HEAD, 4 * width, **fields)
+    return ModelConfig(data.height, data.width, data.channels, layers, width // HEAD, HEAD, HEAD, 4 * width, **fields)
 
 
 def _background(data: ImageSet) -> int:
@@ -106,17 +126,52 @@ def _background(data: ImageSet) -> int:
     return int(np.bincount(border).argmax())
 
 
-def _operations_per_second(model_config: ModelConfig, data: ImageSet, config: TrainingConfig) -> float:
-    """Measure how many operations a second this machine trains with, not compiled: 6 for each weight and position."""
+def measured(
+    model: ModelConfig, data: ImageSet, config: TrainingConfig, given: Iterable[str], device: str
+) -> TrainingConfig:
+    """Return the recipe; on a GPU, in a run of minutes, with the batch and the plateau that there is time for, unless
+    they are `given`: the smallest batch that each GPU trains on at nearly its highest rate, and a plateau of the
+    learning rate where there are many updates."""
+    if device not in MEASURED_ON or config.minutes is None:
+        return config
+    gpus, rates = torch.cuda.device_count() if device == "cuda" else 1, dict[int, float]()
+    for batch in (config.batch // gpus,) if "batch" in given else BATCHES:
+        try:
+            rates[batch] = _images_per_second(model, data, replace(config, batch=batch), device, BATCH_SECONDS)
+        except torch.OutOfMemoryError:
+            if not rates:
+                raise
+            break
+    batch = next(each for each, rate in rates.items() if rate >= ENOUGH * max(rates.values()))
+    updates = 60 * config.minutes * TRAINING_SHARE * rates[batch] / batch
+    keeps = updates >= PLATEAU_UPDATES and config.decay == 1 and not {"decay", "schedule"} & {*given}
+    chosen = config.batch if "batch" in given else batch * gpus
+    return replace(config, batch=chosen, decay=PLATEAU_DECAY if keeps else config.decay)
+
+
+def operations_per_image(weights: int, config: TrainingConfig, positions: int) -> float:
+    """Return the operations by which an image of so many positions is trained on: 6 for each weight and position."""
+    again = 1 / CONTRASTED if config.contrast else 0.0  # of the images are read twice
+    return 6 * weights * positions * (1 + again)
+
+
+def _images_per_second(
+    model_config: ModelConfig, data: ImageSet, config: TrainingConfig, device: str, seconds: float
+) -> float:
+    """Measure how many images a second this device trains on, not compiled."""
     again = 1 / CONTRASTED if config.contrast else 0.0  # of the images are read twice, which need no measuring
     config = replace(config, contrast=0.0)
-    updater = Updater(Transformer(model_config), config, Group(), product_dtype(torch.device("cpu")), compiled=False)
-    batch = batch_at(data.train, 0, config, model_config)
-    updates, began, spent = -1, 0.0, 0.0  # the first update also allocates
-    while spent < MEASURED_SECONDS:
+    model = Transformer(model_config).to(device)
+    updater = new_updater(model, config, Group(), product_dtype(model.device), compiled=False)
+    batch = batch_at(data.train, 0, config, model_config).to(device)
+    updates = -1 if device == "cpu" else -WARM_UP - 1  # the first one allocates; on a GPU one is recorded
+    began, spent = 0.0, 0.0
+    while spent < seconds:
         if not updates:
             began = time.monotonic()
         updater.update(batch, 0, config.learning_rate)
+        if device == "cuda":
+            torch.cuda.synchronize()
         updates += 1
-        spent = time.monotonic() - began if updates else 0.0
-    return 6 * updater.model.parameter_count * config.batch * model_config.steps * updates / spent / (1 + again)
+        spent = time.monotonic() - began if updates > 0 else 0.0
+    return config.batch * updates / spent / (1 + again)

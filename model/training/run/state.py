@@ -11,10 +11,13 @@ import torch
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig, stored_name
+from scanline.model.formats.checkpoint import load_model
 from scanline.model.named_files import FileError, check_file
 from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"
+HALF_BYTES = 2  # of a weight in float16
+OTHER_BYTES = 2_000_000  # of a run's sheets, curve, card and class head, at most
 OF_BRANCH = ("model", "average", "optimiser")  # parts of a branch's state
 # fields that a resumed run may change: its length, and whatever does not change an update
 FREE = {"updates", "minutes", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images"}
@@ -24,11 +27,33 @@ class ResumeError(FileError):
     """The state on disk cannot be resumed."""
 
 
-def save_state(directory: Path, state: dict[str, Any]) -> None:
-    """Write the state to `directory`, atomically: a full disk or a kill leaves the previous state."""
+def room_for_state(limit: float, weights: int, config: TrainingConfig) -> float:
+    """Return the bytes that the state of a run may have, where all of its files may have `limit`. ValueError where
+    they are too few, however little of the state is saved."""
+    if config.branches > 1:
+        raise ValueError("a run of branches saves the state of each, and has no limit of its files")
+    models = 1 + config.has_plateau  # the average, and what is kept of the plateau
+    least = OTHER_BYTES + HALF_BYTES * weights * (models + 1)
+    if limit < least:
+        raise ValueError(f"the files of {weights:,} weights need {least / 1e6:.1f} MB, not {limit / 1e6:g}")
+    return limit - OTHER_BYTES - HALF_BYTES * weights * models
+
+
+def save_state(directory: Path, state: dict[str, Any], room: float | None = None) -> None:
+    """Write the state to `directory`, atomically: a full disk or a kill leaves the previous state. If it has more bytes
+    than `room`, only the weights are written, in float16: a run that resumes takes the average from the saved model,
+    and its optimiser starts anew."""
+    held = _serialised(state)
+    if room is not None and held.nbytes > room:
+        weights = {name: weight.half() for name, weight in state["model"].items()}
+        held = _serialised(state | {"model": weights, "average": {}, "optimiser": {}})
+    write_atomically(directory / FILE, lambda path: path.write_bytes(held))
+
+
+def _serialised(state: dict[str, Any]) -> memoryview:
     held = BytesIO()  # torch.save to a file hides the reason of a failure
     torch.save(state, held)
-    write_atomically(directory / FILE, lambda path: path.write_bytes(held.getbuffer()))
+    return held.getbuffer()
 
 
 def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
@@ -56,6 +81,8 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
             raise ResumeError(f"{path} is of another recipe: {name} is {saved} there, {value} here")
     if len(state["others"]) != config.branches - 1:
         raise ResumeError(f"{path} has {len(state['others']) + 1} of {config.branches} branches")
+    if not state["average"]:
+        state["average"] = load_model(directory, device).state_dict()
     return state
 
 

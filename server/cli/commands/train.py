@@ -28,14 +28,17 @@ ENOUGH_UPDATES = {True: 10, False: 300}  # for recognisable strokes; True: from 
 
 def train(**given: Any) -> None:
     """Train a model on pictures. Options that are not given keep the preset's values, or those of the resumed run."""
-    from scanline.model.device import resolve_device
+    from scanline.model.device import peak_flops, resolve_device
     from scanline.model.resources import limit_torch_threads
+    from scanline.model.training.data.positions import PositionSampler
     from scanline.model.training.loop import train as run_updates
     from scanline.model.training.run.curve import Curve
     from scanline.model.training.run.finish import finish
-    from scanline.model.training.run.plan import plan
+    from scanline.model.training.run.label_check import check_labels
+    from scanline.model.training.run.plan import plan, shipped_start
+    from scanline.model.training.run.plateau import FOLDER
     from scanline.model.training.run.record import check_out
-    from scanline.model.training.run.sizing import UNBOUNDED, count_weights
+    from scanline.model.training.run.sizing import UNBOUNDED, count_weights, operations_per_image
 
     options = TrainingOptions(**given)
     options.check()
@@ -55,18 +58,28 @@ def train(**given: Any) -> None:
         layers=options.layers,
         predicts=options.predicts,
         neighbours=options.neighbours,
+        width=options.width,
         resumed=out if options.resume else None,
+        device=device,
     )
+    weights = count_weights(chosen.model)
+    checked = None if saved else check_labels(run.start or shipped_start(images), images, device)
     if images.refused or not options.as_json:
         print_images(options.data or Path(run.data), images, to_stderr=options.as_json)
     if not options.as_json:
-        print_network(count_weights(chosen.model), chosen.model, chosen.training, run.start)
+        if checked is not None:
+            print(checked)
+        print_network(weights, chosen.model, chosen.training, run.start)
+    if (peak := peak_flops(device)) is not None:
+        positions = PositionSampler(images.train, chosen.training, chosen.model).count
+        peak /= operations_per_image(weights, chosen.training, positions)
 
     command = f"scanline train --resume --out {shlex.quote(str(out))}"
     with _full_disk(out, command):
         out.mkdir(parents=True, exist_ok=True)
         run.save(out)
-        with interrupts() as signals, training_progress(chosen.training, out.resolve().name, options.as_json) as report:
+        name = out.resolve().name
+        with interrupts() as signals, training_progress(chosen.training, name, options.as_json, peak) as report:
             run_updates(
                 chosen.model,
                 chosen.training,
@@ -78,7 +91,8 @@ def train(**given: Any) -> None:
                 resume=options.resume,
                 device=device,
                 precision=options.precision,
-                compiled=options.compiles(chosen.training),
+                compiled=options.compiles(chosen.training, device) and (options.compile_cache or True),
+                limit=None if (most := options.checkpoint_mb or run.checkpoint_mb) is None else 1e6 * most,
                 workers=options.processes,
                 report=report,
                 interrupted=lambda: bool(signals),
@@ -91,6 +105,8 @@ def train(**given: Any) -> None:
             evaluation = finish(out, chosen.training, run, images, last, device, partial(add_stage, bar))
     if not options.as_json:
         _print_result(out, evaluation, last.update, last.seconds)
+        if chosen.training.has_plateau:
+            print(f"train it further: scanline train --from {shlex.quote(str(out / FOLDER))} --data ... --out ...")
         if last.update < ENOUGH_UPDATES[run.start is not None]:
             print(f"{last.update:,} updates are too few to learn what the pictures show; give more --minutes")
 
@@ -160,9 +176,8 @@ def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageS
         raise ValueError(f"{options.out} is inside {path}, whose pictures would then include the sheets of the run")
     if saved:
         check_same_images(saved, images)
-    return images, saved or describe(
-        images, path, size, grey, options.preset, options.start_for(images), options.layers
-    )
+    start, limit = options.start_for(images), options.checkpoint_mb
+    return images, saved or describe(images, path, size, grey, options.preset, start, options.layers, limit)
 
 
 def _count_files(bar: Any, path: Path) -> Callable[[int, int], None]:

@@ -1,8 +1,10 @@
 """Training: configurations, presets, and a short run of each kind."""
 
 import csv
+import itertools
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from scanline.model.training import TrainingConfig
 from scanline.model.training.loop import train
 from scanline.model.training.presets import PRESETS
 from scanline.model.training.run.clock import ROW_UPDATES
+from scanline.model.training.run.plateau import plateau_recipe
+from scanline.model.training.run.sizing import count_weights
+from scanline.model.training.run.state import OTHER_BYTES, room_for_state
 from tests.support.saved_models import assert_same_weights, files
 from tests.support.sweeps import and_slow
 from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedError, curve, run
@@ -83,6 +88,56 @@ def test_a_loss_or_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_
     assert (tmp_path / "model.safetensors").read_bytes() == before
 
 
+def test_the_weights_at_the_end_of_a_plateau_are_kept_for_a_run_that_goes_on(tmp_path: Path) -> None:
+    run(tmp_path / "run", decay=0.4, updates=20, warm_up=0)
+    run(tmp_path / "part", schedule="constant", updates=12, warm_up=0)
+    kept, part = load_model(tmp_path / "run" / "plateau"), torch.load(tmp_path / "part" / "training.pt")["model"]
+    assert_same_weights({name: weight.half().float() for name, weight in part.items()}, kept.state_dict())
+    recipe = plateau_recipe(tmp_path / "run" / "plateau", TrainingConfig(updates=7, minutes=3.0))
+    assert recipe == TrainingConfig(**{**RECIPE, "decay": 0.4, "warm_up": 0, "updates": 7, "minutes": 3.0, "seed": 1})
+    (tmp_path / "run" / "plateau" / "recipe.json").write_text('{"updates": "many"}')
+    with pytest.raises(ValueError, match=r"recipe\.json is not a recipe of this version of the program"):
+        plateau_recipe(tmp_path / "run" / "plateau", recipe)
+
+
+def test_a_run_of_minutes_that_is_cut_off_between_tests_goes_on_from_its_last_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that goes on by 0.1 s whenever it is read."""
+    ticks = itertools.count()
+    monkeypatch.setattr("scanline.model.training.run.clock.time", SimpleNamespace(monotonic=lambda: next(ticks) / 10))
+    monkeypatch.setattr("scanline.model.training.run.clock.SAVE_SECONDS", 1.0)
+    timed: dict[str, Any] = {"updates": 10**6, "minutes": 0.3}
+    with pytest.raises(StoppedError):
+        run(tmp_path, stop_at=20, **timed)
+    saved = torch.load(tmp_path / "training.pt")["update"]
+    assert 10 < saved < 20
+    assert not (tmp_path / "samples.png").exists()
+    run(tmp_path, resume=True, **timed)
+    found = rows(tmp_path)
+    assert int(found[-1]["update"]) > 20
+    assert saved in [int(row["update"]) for row in found]
+    assert [row["test_bits_per_dim"] != "" for row in found] == [False] * (len(found) - 1) + [True]
+
+
+def test_a_run_keeps_its_files_within_a_limit(tmp_path: Path) -> None:
+    weights = Transformer(MODEL).parameter_count
+    run(tmp_path, limit=OTHER_BYTES + 20 * weights + 20_000, updates=10)
+    assert torch.load(tmp_path / "training.pt")["optimiser"]
+    least = OTHER_BYTES + 4 * weights
+    with pytest.raises(ValueError, match=f"the files of {weights:,} weights need 2.0 MB, not 1.9"):
+        run(tmp_path / "new", limit=1.9e6)
+    run(tmp_path, limit=least, updates=15, resume=True)
+    state = torch.load(tmp_path / "training.pt")
+    assert not state["optimiser"]
+    assert state["model"]["head.weight"].dtype == torch.float16
+    assert (tmp_path / "training.pt").stat().st_size < 20 * weights
+    before = load_model(tmp_path).state_dict()
+    resumed = run(tmp_path, limit=least, updates=16, resume=True, average=0.9)
+    moved = max((resumed.state_dict()[name] - weight).abs().max().item() for name, weight in before.items())
+    assert 0 < moved < 0.1
+
+
 def test_bfloat16_learns_too(tmp_path: Path) -> None:
     config = TrainingConfig(**{**RECIPE, "updates": 40, "checkpoint_every": 40})
     train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, precision="bfloat16", compiled=False)
@@ -126,6 +181,8 @@ def test_models_have_the_shape_of_their_data_and_the_papers_sizes() -> None:
     for name, preset in PRESETS.items():
         config = preset.model
         assert of_shape(config.height, config.width, config.channels) == preset.dataset, name
+    base = PRESETS["cifar10-base"]
+    assert room_for_state(67e6, count_weights(base.model), base.training)  # 64 MiB, as docs/gpu.md says
     for name, layers in (("mnist", 8), ("cifar10", 16)):
         config = PRESETS[name].model
         assert (config.layers, config.heads, config.key_width, config.value_width) == (layers, 8, 32, 32)

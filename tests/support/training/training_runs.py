@@ -74,6 +74,7 @@ def run(
     classes: bool = False,
     then: Callable[[], object] = stop,
     picture: bool = False,
+    limit: float | None = None,
     **changes: Any,
 ) -> Transformer:
     """Train in `directory`, eagerly and in float32; when the update `stop_at` is reported, before its checkpoint, call
@@ -85,7 +86,7 @@ def run(
 
     config = TrainingConfig(**{**RECIPE, **changes})
     how: dict[str, Any] = {"precision": "float32", "compiled": False, "workers": workers}
-    how |= {"labels": LABELS[:32] if classes else None, "resume": resume, "report": report}
+    how |= {"labels": LABELS[:32] if classes else None, "resume": resume, "report": report, "limit": limit}
     model = replace(MODEL, classes=CLASSES) if classes else MODEL
     with pytest.MonkeyPatch.context() as patch:
         if not picture:

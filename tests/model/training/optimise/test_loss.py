@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
+from torch._inductor.utils import fresh_cache
 
 from scanline.kernels import LN2, attention
 from scanline.model.network import transformer
@@ -83,15 +85,21 @@ def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) ->
     assert_close("contrast", expected, found)
 
 
-@pytest.mark.slow  # compiles for half a minute
-def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.slow  # compiles for half a minute, and the second time in C++ alone
+def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels_and_is_found_in_its_cache(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     model, batch, labels = with_classes("pixels")
-    compiled = CompiledLoss()
-    with caplog.at_level(logging.INFO, "scanline.training"):
-        for given in (labels, labels.roll(1)):
-            found = (with_gradients(loss, model, batch, torch.float32, given) for loss in (loss_of, compiled))
-            assert_close("loss and gradients", *found, bound=1e-3)
-    assert said(caplog) == ["the loss is compiled"]
+    for hits in (0, 1):  # torch's own caches are empty both times
+        counters.clear()
+        with fresh_cache(), caplog.at_level(logging.INFO, "scanline.training"):
+            compiled = CompiledLoss(tmp_path / "cache")
+            for given in (labels, labels.roll(1)):
+                found = (with_gradients(loss, model, batch, torch.float32, given) for loss in (loss_of, compiled))
+                assert_close("loss and gradients", *found, bound=1e-3)
+        assert said(caplog)[-1].startswith("the loss is compiled, in ")
+        assert counters["aot_autograd"]["autograd_cache_hit"] == hits
+        assert counters["aot_autograd"]["autograd_cache_bypass"] == 0
 
 
 def test_small_features_leave_gradients_right_in_bfloat16() -> None:

@@ -22,9 +22,11 @@ from scanline.model.training import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.optimise.processes import Group, WorkerError, processes
+from scanline.model.training.optimise.recorded import RecordedUpdater
 from scanline.model.training.optimise.update import Updater
 from scanline.model.training.run.state import ResumeError, load_state, save_state
 from tests.support.close import assert_close
+from tests.support.kernels.gpu import ON_GPU
 from tests.support.training import training_runs as runs
 from tests.support.training.training_runs import StoppedError, curve, forked_workers, run, state
 
@@ -62,6 +64,17 @@ def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> 
     assert_close("weights", weights(saved(one)), weights(saved(two)), bound=1e-3)
     losses = [torch.tensor([float(line.split(",")[1]) for line in curve(path)[1:3]]) for path in (one, two)]
     assert_close("loss curve", *losses)
+
+
+@pytest.mark.skipif(ON_GPU, reason="there an update of a model on the CPU would be recorded")
+def test_processes_whose_updates_cannot_be_recorded_average_equally_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "one", **FEW)
+    monkeypatch.setattr("scanline.model.training.loop.new_updater", RecordedUpdater)
+    with forked_workers():
+        run(tmp_path / "two", workers=2, **FEW)
+    assert_close("weights", weights(saved(tmp_path / "one")), weights(saved(tmp_path / "two")), bound=1e-3)
 
 
 @pytest.mark.slow  # branches resume two processes too; here the second one is started as a user's

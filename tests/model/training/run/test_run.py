@@ -80,9 +80,29 @@ def test_the_rate_falls_linearly_with_the_seconds_of_all_parts(seconds: float) -
     assert RunClock(TIMED, seconds).rate(update=5000) == pytest.approx(1 - seconds / 600, abs=1e-3)
 
 
+def test_a_plateau_is_kept_until_the_decay_begins_by_the_clock_or_by_updates() -> None:
+    timed = replace(TIMED, decay=0.4)
+    clocks = [RunClock(timed, seconds) for seconds in (100, 355, 480)]
+    assert [clock.rate(5000) for clock in clocks] == [1, 1, pytest.approx(0.5, abs=1e-3)]
+    assert [clock.cooling(5000) for clock in clocks] == [False, False, True]
+    by_updates = RunClock(TrainingConfig(updates=10, warm_up=0, decay=0.4))
+    assert [done for done in range(11) if by_updates.cooling(done)] == [6, 7, 8, 9, 10]
+    assert not RunClock(TIMED, 599).cooling(5000)
+    assert RunClock(replace(TIMED, schedule="constant"), 599).rate(5000) == 1
+
+
 def test_warm_up_ends_with_its_updates_or_with_its_share_of_the_time() -> None:
     assert RunClock(TIMED, 0).rate(update=49) == pytest.approx(0.5, abs=1e-3)
     assert RunClock(TIMED, 600 * LONGEST_WARM_UP / 2).rate(update=0) == pytest.approx(0.5 * 0.975, abs=1e-3)
+
+
+def test_the_first_update_which_compiles_is_no_part_of_the_warm_up() -> None:
+    clock = RunClock(TIMED)
+    clock.rate(update=0)
+    clock.started -= 100
+    assert clock.rate(update=1) == pytest.approx(0.02 * (1 - 100 / 600), abs=1e-3)
+    clock.started -= 15
+    assert clock.rate(update=2) == pytest.approx(0.5 * (1 - 115 / 600), abs=1e-3)
 
 
 def test_it_ends_with_the_minutes_or_the_updates() -> None:
@@ -96,17 +116,23 @@ def test_it_ends_with_the_minutes_or_the_updates() -> None:
     assert by_updates.rate(3) == learning_rate(TrainingConfig(updates=7), 3)
 
 
-def test_checkpoints_of_a_run_of_minutes_are_a_tenth_of_it_apart_or_five_times_what_one_takes() -> None:
-    clock = RunClock(TIMED, 100)
+def test_a_long_run_is_saved_every_two_minutes_and_tested_ten_times_or_in_a_fifth_of_its_time() -> None:
+    clock = RunClock(replace(TIMED, minutes=60), 100)
     assert not clock.checkpoint_due(1)
-    clock.started -= 61
+    clock.started -= 121
     assert clock.checkpoint_due(2)
-    clock.started -= 30  # the checkpoint takes so long
-    clock.checkpoint_written(began=clock.seconds - 30)
-    clock.started -= 140
-    assert not clock.checkpoint_due(3)
-    clock.started -= 11
-    assert clock.checkpoint_due(4)
+    assert not clock.test_due()
+    clock.checkpoint_written(clock.seconds, tested=False)
+    clock.started -= 240
+    assert clock.test_due()
+    clock.started -= 100  # the test and the sheet take so long
+    clock.checkpoint_written(clock.seconds - 100, tested=True)
+    clock.started -= 499
+    assert clock.checkpoint_due(3)
+    assert not clock.test_due()
+    clock.started -= 2
+    assert clock.test_due()
+    assert RunClock(TIMED, 100).between == 60  # a short run's checkpoints are all tests
 
 
 def test_rows_of_a_run_of_minutes_are_at_most_ten_seconds_apart() -> None:
@@ -167,6 +193,16 @@ def test_every_size_has_a_network_and_a_recipe(shape: tuple[int, int, int]) -> N
     assert model.parameter_count == count_weights(chosen)
     batch = torch.zeros(2, chosen.bytes, dtype=torch.uint8)
     assert model.parallel(batch).shape[:2] == (2, shape[0] * shape[1])
+
+
+def test_layers_and_width_can_be_chosen() -> None:
+    data = images(5000, 28, 28, 1)
+    training = recipe(data, 5000, None)
+    both = network(data, training, layers=8, width=320)
+    assert (both.layers, both.model_width, both.heads, both.feed_forward, both.block_width) == (8, 320, 10, 1280, 640)
+    deeper = network(data, training, layers=6)
+    assert deeper.model_width < network(data, training).model_width
+    assert deeper.layers == 6
 
 
 def test_outside_a_drawing_is_its_background() -> None:

@@ -1,13 +1,19 @@
 """scanline train: from published files to a model directory, and what it prints without a terminal."""
 
+import itertools
 import json
+import logging
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from scanline.model.datasets import DIGESTS
 from scanline.model.datasets.folder import Refused
@@ -15,6 +21,7 @@ from scanline.model.datasets.source import ImageSet, open_data
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
+from scanline.model.training.run import sizing
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.state import saved_configs
 from scanline.server.cli.training_options import TrainingOptions
@@ -80,10 +87,45 @@ def test_the_model_a_run_begins_from(shape: tuple[int, int, int], given: dict[st
 
 
 def test_short_runs_are_not_compiled() -> None:
-    short, long, counted = (TrainingConfig(updates=9, minutes=minutes) for minutes in (2.0, 20.0, None))
+    recipes = [TrainingConfig(updates=9, minutes=minutes) for minutes in (2.0, 9.0, 20.0, None)]
     options = TrainingOptions(Path("out"))
-    assert [options.compiles(recipe) for recipe in (short, long, counted)] == [False, True, True]
-    assert TrainingOptions(Path("out"), compiled=True).compiles(short)
+    assert [options.compiles(recipe, "cpu") for recipe in recipes] == [False, False, True, True]
+    assert [options.compiles(recipe, "cuda") for recipe in recipes] == [False, True, True, True]
+    assert TrainingOptions(Path("out"), compiled=True).compiles(recipes[0], "cpu")
+
+
+def test_minutes_of_a_gpu_and_the_minutes_after_them(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a CPU that is measured as a GPU is, by a clock that goes on by 0.3 s whenever it is read."""
+    ticks = itertools.count()
+    monkeypatch.setattr("scanline.model.training.run.clock.time", SimpleNamespace(monotonic=lambda: 0.3 * next(ticks)))
+    changed = {"MEASURED_ON": "cpu", "BATCHES": (2, 4), "BATCH_SECONDS": 1e-9, "PLATEAU_UPDATES": 1}
+    for name, value in changed.items():
+        monkeypatch.setattr(sizing, name, value)
+    first, second, cache = tmp_path / "first", tmp_path / "second", tmp_path / "cache"
+    minutes = ("train", "--data", data, "--classes", "--minutes", 0.1, "--compile-cache", cache, "--no-compile")
+    said = done(*minutes, "--layers", 1, "--width", 32, "--checkpoint-mb", 2.3, "--out", first)
+    assert re.search(r"1 layers of width 32, .+; 0.1 minutes, [24] pictures .+, the rate falls in the last 40%\n", said)
+    assert f"train it further: scanline train --from {first / 'plateau'} --data" in said
+    assert sum(path.stat().st_size for path in first.rglob("*") if path.is_file()) < 2.3e6
+    assert not torch.load(first / "training.pt", weights_only=True)["optimiser"]
+    assert ", rate 0.005 falling to zero in the last 40% of it; seed 0 |" in (first / "README.md").read_text()
+    said = done("train", "--resume", "--out", first, "--minutes", 0.12, "--no-compile")
+    assert "the checkpoint had no room for the optimiser's state, which starts anew\n" in said
+    assert not torch.load(first / "training.pt", weights_only=True)["optimiser"]
+
+    said = done(*minutes, "--from", first / "plateau", "--out", second)
+    assert re.search(r"plateau reads \d+ of 20 training pictures as their class", said)
+    recipes = [saved_configs(path)[1] for path in (first, second)]
+    assert recipes[1] == replace(recipes[0], seed=1)
+    assert load_model(second / "plateau").config == load_model(first).config
+
+    shifted = tmp_path / "shifted"
+    shifted.mkdir()
+    blobs.write(shifted, shift=1)
+    said = refused("train", "--data", shifted, "--classes", "--from", first, "--out", tmp_path / "third")
+    assert said.startswith("the labels of the training pictures are shifted: first reads ")
 
 
 @pytest.mark.slow  # starts a process; tests of training do so too
@@ -146,6 +188,16 @@ def test_a_line_every_half_minute_and_at_each_test(capsys: pytest.CaptureFixture
     first, second = capsys.readouterr().out.splitlines()
     assert first == "update 20: 4.500 bits/dim, 40 images/s, 98 s left"  # 10 updates of 4 images a second
     assert second == "update 40: 3.500 bits/dim, test 2.500, 10 images/s, 6 min left"
+
+
+def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys: pytest.CaptureFixture[str]) -> None:
+    with training_progress(TrainingConfig(updates=1000, batch=4), "name", as_json=False, peak=160.0) as report:
+        report(row(10, 1.0, 5.0))
+        report(row(20, 2.0, 5.0, test=5.0))
+        logging.getLogger("scanline.training").info("an update is one CUDA graph")
+    said = capsys.readouterr().out
+    assert ", 40 images/s (25.0% of the peak), 98 s left" in said
+    assert said.endswith("\nan update is one CUDA graph\n")
 
 
 def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(capsys: pytest.CaptureFixture[str]) -> None:

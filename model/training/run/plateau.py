@@ -1,0 +1,40 @@
+"""What a run keeps of its plateau for the next run: the weights before its learning rate fell, as a model directory.
+
+A run that has cooled down goes on worse than one that never did: the rate would have to rise again. So the next run
+starts from these weights, at the full rate, with another order of the pictures, and cools down itself.
+"""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from scanline.model.atomic import write_atomically
+from scanline.model.formats.checkpoint import save_model
+from scanline.model.named_files import read_file
+from scanline.model.network.transformer import Transformer
+from scanline.model.training.config import TrainingConfig
+
+FOLDER, RECIPE = "plateau", "recipe.json"
+
+
+def save_plateau(model: Transformer, config: TrainingConfig, directory: Path) -> None:
+    """Write the weights and the recipe of the run in `directory`, atomically."""
+    save_model(model, directory / FOLDER)
+    text = json.dumps(asdict(config), indent=1) + "\n"
+    write_atomically(directory / FOLDER / RECIPE, lambda path: path.write_text(text))
+
+
+def is_plateau(directory: Path) -> bool:
+    """Return whether a model directory is what a run kept of its plateau."""
+    return (directory / RECIPE).is_file()
+
+
+def plateau_recipe(directory: Path, recipe: TrainingConfig) -> TrainingConfig:
+    """Return the recipe of the run whose plateau this is, with the length of `recipe` and another seed. ValueError
+    where the file is none."""
+    path = directory / RECIPE
+    try:
+        saved = TrainingConfig(**json.loads(read_file(path)))
+        return replace(saved, updates=recipe.updates, minutes=recipe.minutes, seed=saved.seed + 1)
+    except (OSError, ValueError, TypeError, RecursionError):
+        raise ValueError(f"{path} is not a recipe of this version of the program") from None
