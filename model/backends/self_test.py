@@ -130,8 +130,7 @@ class _Images:
         count, size = len(outcome.images), self.config.step_bytes
         state = State.zeros(self.config, count)
         bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
-        index = torch.arange(count)
-        other = 0
+        index, other = torch.arange(count), 0
         # The reference runs over the painted bytes, not its own, so that one other byte is one difference.
         for step in range(self.steps):
             places = state.position.unsqueeze(1) + torch.arange(size)  # [n, bytes of a step]

@@ -121,8 +121,7 @@ def train_classifier(
         classifier = Classifier(*shape).to(device).train()
     rng = np.random.default_rng(seed)
     optimiser = torch.optim.AdamW(classifier.parameters(), lr=PEAK_RATE, weight_decay=0.01)
-    total = update_count(dataset, len(images))
-    done = 0
+    total, done = update_count(dataset, len(images)), 0
     for _ in range(EPOCHS[dataset]):
         order = rng.permutation(len(images))
         for start in range(0, len(order), BATCH):

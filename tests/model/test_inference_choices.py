@@ -167,8 +167,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
 def test_images_come_back_at_the_bits_of_their_score(models: dict[str, Model], name: str) -> None:
     model = models[name]
     images = model.sample(12, seed=3).array
-    bits = model.score(images) * model.config.bytes
-    done = []
+    bits, done = model.score(images) * model.config.bytes, []
     for number in (1, 7):
         data = model.compress(images, images_a_code=number, progress=lambda *each: done.append(each))
         assert done[-1] == (images.size, images.size)

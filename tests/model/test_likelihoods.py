@@ -185,8 +185,7 @@ def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_a
     """A transparent canvas is read as white."""
     model = load(zoo.DEFAULT, device="cpu")
     sheet = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png")).reshape(8, 28, 8, 28)
-    digits = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28)
-    canvas = np.zeros((28, 28, 4), np.uint8)
+    digits, canvas = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28), np.zeros((28, 28, 4), np.uint8)
     canvas[..., 3] = digits[0]
     drawing = pixels(open_picture(encode(canvas), model.config, "image"), model.config).reshape(1, 28, 28)
     tails = model.tail_probabilities(np.concatenate([digits, drawing, np.zeros_like(drawing)]))

@@ -35,8 +35,7 @@ def router(models: ModelRegistry) -> APIRouter:
     """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
     likelihood, classified = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
-    refused = errors(*WORK_ERRORS)
-    either = LikelihoodsAnswer | EvidenceAnswer
+    refused, either = errors(*WORK_ERRORS), LikelihoodsAnswer | EvidenceAnswer
 
     @routes.post("/likelihoods", response_model=either, responses=refused, openapi_extra=likelihood)
     async def score_images(request: Request) -> Response:

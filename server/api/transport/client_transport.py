@@ -144,8 +144,7 @@ class ClientTransport(asyncio.Transport):
 
     def count_arriving(self, now: int) -> None:
         """Count what the connection holds now; if that is too much, reading pauses, and then it is refused."""
-        budget = self.connections.budgets.arriving
-        more = now - self.arriving
+        budget, more = self.connections.budgets.arriving, now - self.arriving
         if not more or self.is_released:
             return
         budget.add(self.client, more)

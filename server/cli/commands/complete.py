@@ -58,8 +58,7 @@ def complete(
     checked_particles(particles, guidance or 1.0)
     shown_film = film_of(out, film, frames, seconds, scale)
     scale = scale or (LABELLED_SCALE if labels else 1)
-    pictures = picture_files(pictures)
-    seed = checked_seed(seed)
+    pictures, seed = picture_files(pictures), checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     values = CompleteValues(n, seed, class_name, None, temperature, guidance, particles)

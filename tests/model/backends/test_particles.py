@@ -23,8 +23,7 @@ Arrays = dict[str, torch.Tensor]
 
 def pool(seed: int = 0) -> SlotPool:
     """Slots of noise, all particles of different images."""
-    random = torch.Generator().manual_seed(seed)
-    made = SlotPool.empty(CONFIG, SLOTS)
+    random, made = torch.Generator().manual_seed(seed), SlotPool.empty(CONFIG, SLOTS)
     made.state.s.normal_(generator=random)
     made.state.z.normal_(generator=random)
     made.images.random_(0, 256, generator=random)
@@ -174,8 +173,7 @@ def test_a_group_alone_and_among_others_has_the_same_bits() -> None:
     """Groups of 3 fill no whole vector, so that torch's own functions would round some of them in another way."""
     random = np.random.default_rng(0)
     costs = [random.uniform(0, 12, 3).tolist() for _ in range(13)]
-    slots = random.permutation(39).reshape(13, 3)
-    positions = np.arange(13)
+    slots, positions = random.permutation(39).reshape(13, 3), np.arange(13)
     for act in (lambda pool, groups: resample(pool, groups, copy_slots), choose):
         together, alone = pool(), pool()
         for made in (together, alone):

@@ -60,8 +60,7 @@ def test_training_is_a_function_of_the_seed_and_changes_neither_images_nor_the_r
 @pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
 def test_negatives_are_half_shuffled_tiles_and_half_random_colours(shape: tuple[int, int, int]) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, *shape), np.uint8)
-    before = images.copy()
-    found = negatives(images, np.random.default_rng(1))
+    before, found = images.copy(), negatives(images, np.random.default_rng(1))
     np.testing.assert_array_equal(images, before)
     assert (found.shape, found.dtype) == (images.shape, np.uint8)
     assert (found != images).reshape(40, -1).any(axis=1).all()

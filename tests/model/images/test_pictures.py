@@ -94,8 +94,7 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
 
 
 def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> None:
-    whole = of_scans(pictures.MAX_SCANS)
-    segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
+    whole, segment = of_scans(pictures.MAX_SCANS), b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
     for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
         np.testing.assert_array_equal(read(data), expected)

@@ -253,8 +253,7 @@ def chi_square(found: Exact, images: list[bytes]) -> float:
     bins = np.empty(len(order), np.int64)
     bins[order] = np.minimum(BINS * before, BINS - 1).astype(np.int64)
     expected = np.bincount(bins, found.posterior, BINS) * len(images)
-    observed = np.bincount(bins[values], minlength=BINS)
-    used = expected > 0
+    observed, used = np.bincount(bins[values], minlength=BINS), expected > 0
     assert observed[~used].sum() == 0
     return float(((observed - expected)[used] ** 2 / expected[used]).sum())
 

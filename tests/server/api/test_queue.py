@@ -183,8 +183,7 @@ def test_a_disconnect_during_the_response_cancels_nothing(limited_server: Server
 @pytest.mark.parametrize(("url", "close"), [(GENERATIONS, "half-close"), (EDITS, "reset")])
 def test_a_disconnect_in_a_request(limited_server: Server, limited_client: httpx.Client, url: str, close: str) -> None:
     """The server knows of the request, since it logs it, and neither accepts nor counts an image."""
-    before = Metrics(limited_client)
-    fields = {"image": MASKED["image"], "keep_rows": 3}
+    before, fields = Metrics(limited_client), {"image": MASKED["image"], "keep_rows": 3}
     with open_connection(limited_server) as connection:
         connection.sendall(post_request(url, fields, x_request_id=f"unsent-{close}")[:-20])
         assert Metrics(limited_client).of("num_images_reserved") == 0

@@ -53,8 +53,7 @@ def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> N
         service.wait_for_replicas(1)
         many = Clients(service, 4, 40)
         service.wait_for_replicas(2)
-        few = Clients(service, 1, 10)
-        answers = many.stop()
+        few, answers = Clients(service, 1, 10), many.stop()
         service.wait_for_replicas(1)
         answers += few.stop()
     assert len(answers) >= 6
@@ -78,8 +77,7 @@ def test_a_new_version_replaces_replicas_without_losing_requests(proxy: int, pla
     args = {"model": plain_model, "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
     with running(proxy, **args, max_waiting_images=5_000) as service:
         service.wait_for_replicas(1)
-        old = service.replicas()
-        some = Clients(service, 3, 20)
+        old, some = service.replicas(), Clients(service, 3, 20)
         serve.run(app({**args, "max_waiting_images": 6_000}), name=NAME, route_prefix="/")
         service.wait_for_replicas(1)
         answers = some.stop()

@@ -60,8 +60,7 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
     ids=["paint", "complete", "particles of a class", "decode", "score", "score classes"],
 )
 def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreRequest) -> None:
-    shapes = small_models.model(SHAPES)
-    indices = tuple(whole.indices)
+    shapes, indices = small_models.model(SHAPES), tuple(whole.indices)
     shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
     assert done(shapes, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(shapes, whole)
 

@@ -85,8 +85,7 @@ class Host:
 
     def processes(self) -> list[int]:
         """The process ids of all its processes but the first."""
-        own = os.readlink(f"/proc/{self.first}/ns/pid")
-        found = []
+        own, found = os.readlink(f"/proc/{self.first}/ns/pid"), []
         for path in Path("/proc").iterdir():
             with suppress(OSError):
                 if path.name.isdigit() and os.readlink(path / "ns/pid") == own and int(path.name) != self.first:

@@ -252,8 +252,7 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
 
 
 def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
-    before = Metrics(client).errors("too_much_arriving")
-    message = frame(Opcode.TEXT, b" " * 700_000)
+    before, message = Metrics(client).errors("too_much_arriving"), frame(Opcode.TEXT, b" " * 700_000)
     with open_many(small_server, 2) as (first, second):
         for connection in (first, second):
             open_websocket(connection)

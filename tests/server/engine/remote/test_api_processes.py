@@ -173,8 +173,7 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         streaming = websocket_of(server, second, stack)
         begin(streaming, 1)
         save_model(small_models.model(replace(small_models.GREY, height=4)), directory)
-        new = load_model(directory)
-        card = clients[0].post(RELOAD).json()
+        new, card = load_model(directory), clients[0].post(RELOAD).json()
         assert (card["height"], card["width"]) == (4, 5)
         for client in clients:
             # the other process hears of it a moment later
