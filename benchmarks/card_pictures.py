@@ -32,8 +32,7 @@ def paint_pictures(model: Transformer, defaults: Defaults, into: Path) -> None:
     config = model.config
     (samples,) = _paint(model, GenerateRequest(0, SAMPLES, SEED))
     save_images(samples, into / "samples.png")
-    completions = _completions(model, samples[:COMPLETED])
-    save_images(completions, into / "completions.png", columns=COMPLETIONS + 2)
+    save_images(_completions(model, samples[:COMPLETED]), into / "completions.png", columns=COMPLETIONS + 2)
     if config.classes:
         save_classes(_of_each_class(model, 1.0), config.class_names, into / "classes.png")
     if config.can_be_guided:

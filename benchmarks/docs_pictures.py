@@ -48,8 +48,7 @@ BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))  # in p
 def paint_particles(model: Transformer, into: Path) -> None:
     """Write particles.png: a row for each digit, its band on the left, its square on the right."""
     request = GenerateRequest(0, DIGITS, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes))
-    painted = paint_request(model, request).images
-    digits = painted.reshape(DIGITS, *model.config.image_shape)
+    digits = paint_request(model, request).images.reshape(DIGITS, *model.config.image_shape)
     band, square = (_completions(model, digits, hidden) for hidden in (BAND, SQUARE))
     between = np.full((len(band), 4 * GAP), WHITE, np.uint8)
     sheet = Image.fromarray(np.hstack((band, between, square)))
@@ -59,8 +58,7 @@ def paint_particles(model: Transformer, into: Path) -> None:
 def paint_film(model: Transformer, into: Path) -> None:
     """Write painting.gif."""
     request = GenerateRequest(0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes))
-    images = paint_request(model, request).images
-    save_images(images.reshape(SAMPLES, *model.config.image_shape), into / "painting.gif")
+    save_images(paint_request(model, request).images.reshape(SAMPLES, *model.config.image_shape), into / "painting.gif")
 
 
 def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndarray:

@@ -72,8 +72,7 @@ def http() -> str:
         seconds = *result["request_seconds"], *result["first_pixel_seconds"]
         rate = f"{result['images_per_second']:.0f}", f"{result['served_over_offline']:.2f}"
         rows.append((case, *rate, *(f"{value:.2g} s" for value in seconds)))
-    names = ("", "images/s", "of offline", "request p50", "p99", "first pixel p50", "p99")
-    return _table(names, rows, _where(data))
+    return _table(("", "images/s", "of offline", "request p50", "p99", "first pixel p50", "p99"), rows, _where(data))
 
 
 def gpu() -> str:

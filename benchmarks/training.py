@@ -53,7 +53,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=9.0, help="measuring time of updates, for each preset")
     options = parser.parse_args()
     dtype = product_dtype(torch.device("cpu"), options.precision)
-
     table = Table(title=f"training, products in {dtype}, GFLOP/s".replace("torch.", ""), title_style="")
     for column in ("preset", "processes", "ms/update", "positions/s", "training", *CEILINGS, "ratio"):
         table.add_column(column, justify="right")
@@ -119,7 +118,6 @@ def measure(
     is_compiled = isinstance(updater.loss, CompiledLoss) and updater.loss.compiled is not loss_of
     if is_compiled != compiled:
         print("the compiled loss could not be used")
-
     shapes = product_shapes(config)
     operations = 2 * positions * sum(inner * outer for inner, outer in shapes)
     wide = dtype == torch.bfloat16

@@ -25,6 +25,5 @@ def uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) ->
     """
     seed, index, position = torch.broadcast_tensors(seed, index, position)
     counter = torch.stack((position, index & MASK, index >> 32, torch.zeros_like(position)), dim=-1)
-    key = torch.stack((seed & MASK, (seed >> 32) & MASK), dim=-1)
-    words = philox4x32(counter, key)[..., :2]
+    words = philox4x32(counter, torch.stack((seed & MASK, (seed >> 32) & MASK), dim=-1))[..., :2]
     return ((words >> 9).to(torch.float32) + 0.5) * 2.0**-23

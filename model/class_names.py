@@ -30,8 +30,7 @@ def label_of_class(config: ModelConfig, text: str | None) -> int:
     if not config.classes:
         raise InvalidInput("This model knows no classes; leave class out.", "class")
     if plain(text) == ANY:
-        reason = 'class "any" is for images that are painted from nothing; leave class out.'
-        raise InvalidInput(reason, "class")
+        raise InvalidInput('class "any" is for images that are painted from nothing; leave class out.', "class")
     raise InvalidInput(f"class must be one of {_names(config)}, not {text!r}.", "class")
 
 

@@ -90,8 +90,7 @@ def launch_all(model: Transformer) -> None:
         backend.warm_up(pool)
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
-        images = torch.zeros(1, config.bytes, dtype=torch.uint8)
-        stop = config.first + config.step_bytes
+        images, stop = torch.zeros(1, config.bytes, dtype=torch.uint8), config.first + config.step_bytes
         for in_one_launch in (True, False):
             backend.kernel_prefill.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype, backend.deferred)

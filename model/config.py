@@ -74,8 +74,7 @@ class ModelConfig:
         types = get_type_hints(ModelConfig)  # once, since it evaluates all annotations
         for field in fields(self):
             _check_type(stored_name(field.name), getattr(self, field.name), types[field.name])
-        sizes = ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components")
-        for name in sizes:
+        for name in ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components"):
             value, most = getattr(self, name), MAX_DEPTH if name == "layers" else MAX_WIDTH
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")

@@ -240,12 +240,7 @@ class Model:
         return self._painted(values, given, progress)
 
     def score(
-        self,
-        images: Pictures,
-        *,
-        class_name: str | None = None,
-        per_pixel: bool = False,
-        progress: Progress = False,
+        self, images: Pictures, *, class_name: str | None = None, per_pixel: bool = False, progress: Progress = False
     ) -> np.ndarray:
         """Return bits per dimension of one or many images: float64 [n].
 
@@ -255,8 +250,7 @@ class Model:
         class_name: of all images; see `sample`. per_pixel: instead, the bits of every byte, float64 [n, H, W] or
         [n, H, W, 3].
         """
-        scores = self.scores(images, class_name=class_name, progress=progress)
-        bits = np.stack(scores.bits)
+        bits = np.stack(self.scores(images, class_name=class_name, progress=progress).bits)
         return bits.reshape(-1, *self.config.image_shape) if per_pixel else bits.mean(axis=1)
 
     def scores(
@@ -294,12 +288,7 @@ class Model:
         return task.result().estimates[0]
 
     def tail_probabilities(
-        self,
-        images: Pictures,
-        *,
-        class_name: str | None = None,
-        clean: Clean = "off",
-        progress: Progress = False,
+        self, images: Pictures, *, class_name: str | None = None, clean: Clean = "off", progress: Progress = False
     ) -> np.ndarray | None:
         """Return how unusual images are for the model, one or many: a bound on the probability, float64 [n], that a
         test image's bits lie as far outside; below 0.01 an image is not typical. None where `scanline evaluate --save`
@@ -397,8 +386,7 @@ class Model:
         with engine_for(self.network, [task], **self._how()) as engine:
             for _ in progressing(engine, [task]):
                 if task.take():
-                    array = task.images.reshape(-1, *self.config.image_shape).copy()
-                    yield Step(array, task.painted.copy())
+                    yield Step(task.images.reshape(-1, *self.config.image_shape).copy(), task.painted.copy())
 
     def _cleaned(self, images: Pictures, clean: Clean) -> Cleaned:
         """Return checked images as a call with this `clean` has them read."""
@@ -421,8 +409,7 @@ class Model:
         self, file: CodeFile, wanted: Sequence[int] | None, param: str, progress: Progress = False
     ) -> np.ndarray:
         """Return images [n, N] uint8 of a file, the `wanted` ones in their order or all, some at a time."""
-        numbers = range(file.count) if wanted is None else wanted
-        decoded = file.decoded(numbers)
+        decoded = file.decoded(range(file.count) if wanted is None else wanted)
         try:
             images = np.empty((len(decoded), self.config.bytes), np.uint8)
         except MemoryError:
@@ -440,8 +427,7 @@ class Model:
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress = False) -> None:
         """Run tasks at once until all have ended; what: they do, for the bar."""
-        total = sum(task.count for task in tasks) * self.config.bytes
-        with reporting(progress, what, total) as report:
+        with reporting(progress, what, sum(task.count for task in tasks) * self.config.bytes) as report:
             run_tasks(self.network, tasks, **self._how(), progress=report)
 
     def _how(self) -> "_How":

@@ -49,8 +49,7 @@ def print_json(benchmark: str, configuration: dict[str, Any], **results: Any) ->
 
 
 def _machine() -> dict[str, Any]:
-    cpu = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
+    cpu, cpuinfo = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
     if cpuinfo.exists():
         names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
         cpu = names[0].split(":")[1].strip() if names else cpu
@@ -70,8 +69,7 @@ def _processor_seconds() -> tuple[float, float, float] | None:
     if not stat.exists():
         return None
     ticks = [int(word) for word in stat.read_text().splitlines()[0].split()[1:9]]  # user nice system idle iowait ...
-    idle = ticks[3] + ticks[4]
-    per_second = os.sysconf("SC_CLK_TCK")
+    idle, per_second = ticks[3] + ticks[4], os.sysconf("SC_CLK_TCK")
     own = sum(os.times()[:4]) + _ticks_of_running_children(os.getpid()) / per_second
     return sum(ticks) / per_second, (sum(ticks) - idle) / per_second, own
 

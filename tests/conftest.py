@@ -112,8 +112,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    has_runner = "runner" in pyfuncitem.fixturenames
-    run = pyfuncitem._request.getfixturevalue("runner").run if has_runner else asyncio.run
+    run = pyfuncitem._request.getfixturevalue("runner").run if "runner" in pyfuncitem.fixturenames else asyncio.run
     run(asyncio.wait_for(pyfuncitem.obj(**given), PATIENCE))
     return True
 

@@ -107,7 +107,6 @@ def test_the_newest_torch_paints_the_same_bytes(request: pytest.FixtureRequest, 
     if newest.split("+")[0] == torch.__version__.split("+")[0]:
         pytest.skip(f"torch {newest} is the newest, with which the other tests run")
     subprocess.run([*pip, "--no-index", "--no-deps", build(tmp_path, path=os.environ["PATH"])], check=True)
-
     picture = tmp_path / "seven.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (28, 28), np.uint8)).save(picture)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}

@@ -103,8 +103,7 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
 
 
 def test_the_api_page_has_every_field_and_error_code() -> None:
-    page = (ROOT / "docs/api.md").read_text()
-    schemas = {line.split()[1] for line in fields()}
+    page, schemas = (ROOT / "docs/api.md").read_text(), {line.split()[1] for line in fields()}
     assert schemas - named(page) == set()
     assert names_in_tables(page, "field") - schemas == set()
     codes = names_in_tables(page, "code")

@@ -71,12 +71,10 @@ def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert short != draw.split()
     subprocess.run([sys.executable, *short[1:]], check=True, capture_output=True)
     assert len(list(Path("letters").glob("*.png"))) == 40
-
     short = learn.replace("--minutes 20", "--updates 2").split()
     assert short != learn.split()
     assert "pictures of 28x28 grey to train on" in done(*short[1:], "--no-compile", "--from", "none")
     done(*resume.split()[1:], "--no-compile")
-
     body = re.search(r"-d '(.*?)'", paint)
     assert start.split()[2:] == ["--model", "letters-model"]
     with serve(Path("letters-model")) as server, server.client() as client:
@@ -123,8 +121,7 @@ def test_every_cell_of_the_notebook_runs_and_it_has_no_errors(tmp_path: Path) ->
 @pytest.mark.slow
 def test_what_the_notebook_shows_is_what_its_cells_make() -> None:
     for outputs, printed, value in cells(MODEL, N):
-        texts = ["".join(output["text"]) for output in outputs if output.get("name") == "stdout"]
-        assert "".join(texts) == printed
+        assert "".join(["".join(output["text"]) for output in outputs if output.get("name") == "stdout"]) == printed
         pictures = [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", ())]
         assert bool(pictures) == hasattr(value, "_repr_png_")
         for picture in pictures:

@@ -42,8 +42,7 @@ def causal_linear_attention(
     if weight is None:
         numerator, normaliser, s, z = _Sums.apply(phi_q, phi_k, v, s, z, 0)
     else:  # sums of the weighted keys before a query, and its own key once
-        weighted = phi_k * weight[:, None, :, None].to(phi_k.dtype)
-        numerator, normaliser, s, z = _Sums.apply(phi_q, weighted, v, s, z, -1)
+        numerator, normaliser, s, z = _Sums.apply(phi_q, phi_k * weight[:, None, :, None].to(phi_k.dtype), v, s, z, -1)
         own = (phi_q * phi_k).sum(dim=-1, dtype=wide)
         numerator, normaliser = numerator + own[..., None] * v, normaliser + own
     return (numerator / (normaliser + EPSILON)[..., None]).to(v.dtype), s, z

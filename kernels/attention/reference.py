@@ -46,21 +46,15 @@ def linear_attention(
     phi_q: torch.Tensor,  # [B, H, N, C]
     phi_k: torch.Tensor,  # [B, H, S, C]
     v: torch.Tensor,  # [B, H, S, M]
-    mask: torch.Tensor | None = None,  # [B, S] bool
 ) -> torch.Tensor:
-    """Compute y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4), over
-    all j of the sequence that the mask does not leave out.
-
-    Return y [B, H, N, M]. The arguments are not changed.
-    """
+    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4)."""
     batch, heads, length, _ = phi_q.shape
     y = v.new_zeros(batch, heads, length, v.shape[-1])
     for b in range(batch):
-        kept = [j for j in range(v.shape[2]) if mask is None or mask[b, j]]
         for i in range(length):
             numerator = torch.zeros_like(y[b, :, i])
             normaliser = torch.zeros_like(y[b, :, i, 0])
-            for j in kept:
+            for j in range(v.shape[2]):
                 similarity = (phi_q[b, :, i] * phi_k[b, :, j]).sum(dim=-1)
                 numerator = numerator + similarity.unsqueeze(-1) * v[b, :, j]
                 normaliser = normaliser + similarity

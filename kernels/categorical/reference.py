@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 VALUES = 256
 
 
-def guided(with_class: torch.Tensor, without: torch.Tensor, guidance: torch.Tensor) -> torch.Tensor:
+def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
     """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
     those without and w the guidance [...].
 
@@ -42,18 +43,13 @@ class Categorical:
         """Number of parameters of a step."""
         return VALUES
 
-    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
         """Return the natural log-probability [..., 1] of the bytes `values` [..., 1] under `parameters` [..., 256]."""
         return F.log_softmax(parameters.float(), dim=-1).gather(-1, values.long())
 
     def sample(
-        self,
-        parameters: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
+    ) -> Tensor:
         """Return bytes [..., 1] uint8, one for each row of `parameters` [..., 256]; where `known`, those of `values`.
 
         uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
@@ -66,14 +62,14 @@ class Categorical:
 
     def sample_guided(
         self,
-        with_class: torch.Tensor,
-        without: torch.Tensor,
-        guidance: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        with_class: Tensor,
+        without: Tensor,
+        guidance: Tensor,
+        uniforms: Tensor,
+        temperature: Tensor,
+        values: Tensor,
+        known: Tensor,
+    ) -> Tensor:
         """Return bytes as `sample` does, of images guided by `guidance` [...], from logits [..., 256] with the class
         and without."""
         return self.sample(guided(with_class, without, guidance), uniforms, temperature, values, known)

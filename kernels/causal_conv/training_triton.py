@@ -46,8 +46,7 @@ def _normed_conv(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     y = torch.empty_like(x, dtype=dtype)
-    given = [tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight)]
-    _launch(_norm_conv, *given, y, width=width)
+    _launch(_norm_conv, *[tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight)], y, width=width)
     return y
 
 

@@ -8,9 +8,9 @@ in one launch: what is among its rows is normed anew from x, to the same bits, a
 need.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels import BEYOND
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
@@ -18,22 +18,22 @@ from scanline.kernels.triton.layer_norm import EPSILON
 from scanline.kernels.triton.moments import blocks, mean_and_rstd
 from scanline.kernels.triton.pdl import options, wait
 
-Norm = tuple[torch.Tensor, torch.Tensor]  # weight and bias [D]
+Norm = tuple[Tensor, Tensor]  # weight and bias [D]
 WARPS = 4
 UPS, LEFTS = (tl.constexpr(offsets) for offsets in zip(*OFFSETS, strict=True))
 COUNT = tl.constexpr(NEIGHBOURS)
 
 
 def causal_conv(
-    x: torch.Tensor,  # [B, D] float32
-    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
-    slots: torch.Tensor,  # [B] int64: each row's in `conv_state`, written before the previous kernel; -1: nothing
-    position: torch.Tensor,  # [S] int64, of each slot: the first byte of its pixel, of `channels`
-    conv_state: torch.Tensor,  # [S, width + BEYOND, D] float32, changed in place
+    x: Tensor,  # [B, D] float32
+    conv_weight: Tensor,  # [NEIGHBOURS, D]
+    slots: Tensor,  # [B] int64: each row's in `conv_state`, written before the previous kernel; -1: nothing
+    position: Tensor,  # [S] int64, of each slot: the first byte of its pixel, of `channels`
+    conv_state: Tensor,  # [S, width + BEYOND, D] float32, changed in place
     channels: int,
-    out: torch.Tensor,  # [B, D], a result; rows whose slot is -1 are not written
+    out: Tensor,  # [B, D], a result; rows whose slot is -1 are not written
     norm: Norm | None = None,  # of x
-    moments: torch.Tensor | None = None,  # [B, blocks(D), 2] of x, given with `norm`
+    moments: Tensor | None = None,  # [B, blocks(D), 2] of x, given with `norm`
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
     """Write y of one pixel of each slot, all slots different, and keep what later pixels need."""
@@ -43,15 +43,15 @@ def causal_conv(
 
 
 def causal_conv_sequence(
-    x: torch.Tensor,  # [N B, D] float32: row n B + b is pixel n of image b
-    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
-    slots: torch.Tensor,  # [N B] int64: b, or -1 in rows before an image's first pixel and after its last
-    at: torch.Tensor,  # [N B] int64: the first byte of each row's pixel
-    conv_state: torch.Tensor,  # [B, width + BEYOND, D] float32, changed in place
+    x: Tensor,  # [N B, D] float32: row n B + b is pixel n of image b
+    conv_weight: Tensor,  # [NEIGHBOURS, D]
+    slots: Tensor,  # [N B] int64: b, or -1 in rows before an image's first pixel and after its last
+    at: Tensor,  # [N B] int64: the first byte of each row's pixel
+    conv_state: Tensor,  # [B, width + BEYOND, D] float32, changed in place
     channels: int,
-    out: torch.Tensor,  # [N B, D]
+    out: Tensor,  # [N B, D]
     norm: Norm | None = None,
-    moments: torch.Tensor | None = None,
+    moments: Tensor | None = None,
     chained: bool = False,
 ) -> None:
     """As `causal_conv` of successive pixels, bit for bit, in two launches."""
@@ -63,12 +63,7 @@ def causal_conv_sequence(
 
 
 def _check(
-    x: torch.Tensor,
-    conv_weight: torch.Tensor,
-    slots: torch.Tensor,
-    conv_state: torch.Tensor,
-    norm: Norm | None,
-    moments: torch.Tensor | None,
+    x: Tensor, conv_weight: Tensor, slots: Tensor, conv_state: Tensor, norm: Norm | None, moments: Tensor | None
 ) -> None:
     batch, depth = x.shape
     if conv_weight.shape != (NEIGHBOURS, depth) or len(slots) != batch or conv_state.shape[2] != depth:
@@ -81,13 +76,13 @@ def _check(
 
 def _run(
     kernel: triton.JITFunction,
-    x: torch.Tensor,
-    slots: torch.Tensor,
-    position: torch.Tensor,
-    conv_state: torch.Tensor,
+    x: Tensor,
+    slots: Tensor,
+    position: Tensor,
+    conv_state: Tensor,
     channels: int,
     norm: Norm | None,
-    moments: torch.Tensor | None,
+    moments: Tensor | None,
     batch: int,
     chained: bool,
     more: tuple[object, ...],

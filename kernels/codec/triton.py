@@ -74,8 +74,7 @@ def write_intervals(
     check(parameters, distribution.width, rows, values, values)
     assert out.is_contiguous()
     assert out.shape == (*values.shape, 2)
-    nothing = (None,) * 6
-    _launch(parameters, base, rows, values, *nothing, out, 0, distribution, chained)
+    _launch(parameters, base, rows, values, *(None,) * 6, out, 0, distribution, chained)
 
 
 def _launch(

@@ -4,6 +4,7 @@ trusts them, and a wrong one would read or write other memory."""
 import ctypes
 
 import torch
+from torch import Tensor
 
 from scanline.kernels import BEYOND, LARGEST_IMAGE, MAX_DEPTH, MAX_WIDTH
 from scanline.kernels.codec.coder import MIN_RANGE, WHOLE
@@ -13,7 +14,7 @@ READS = {"byte": 0, "window": 1}
 STATE = ("s", "z", "position", "conv_state")
 CODES = ("code", "code_at", "code_value", "code_range")  # of slots, of which images may be painted from codes
 PREDICTS = {"pixel_logistics": 0, "categorical": 1}
-Arrays = dict[str, torch.Tensor]
+Arrays = dict[str, Tensor]
 
 
 class Shape(ctypes.Structure):
@@ -105,13 +106,7 @@ class Shape(ctypes.Structure):
             _check_codes(slots["code_at"], slots["code_value"], slots["code_range"], slots["partner"])
 
     def check_reading(
-        self,
-        slots: Arrays,
-        start: int,
-        stop: int,
-        bits: torch.Tensor,
-        parameters: torch.Tensor | None,
-        intervals: torch.Tensor | None,
+        self, slots: Arrays, start: int, stop: int, bits: Tensor, parameters: Tensor | None, intervals: Tensor | None
     ) -> None:
         """Raise ValueError where `read` cannot run the bytes start .. stop - 1."""
         self._check(slots, (*STATE, "images", "label"))
@@ -126,7 +121,7 @@ class Shape(ctypes.Structure):
         if intervals is not None:
             _check_tensor("intervals", intervals, torch.int32, (count, n, 2))
 
-    def check_following(self, parameters: torch.Tensor, without: torch.Tensor | None, at: int, length: int) -> None:
+    def check_following(self, parameters: Tensor, without: Tensor | None, at: int, length: int) -> None:
         """Raise ValueError where `follow` cannot draw `length` bytes from `at` on."""
         stop, size = at + length, self.step_bytes
         if not self.first <= at <= stop <= self.bytes or (at - self.first) % size or length % size:
@@ -136,7 +131,7 @@ class Shape(ctypes.Structure):
         if without is not None:
             _check_tensor("without", without, *expected)
 
-    def check_copying(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
+    def check_copying(self, slots: Arrays, sources: Tensor, targets: Tensor) -> None:
         """Raise ValueError where there are no such slots to copy."""
         self._check(slots, (*STATE, "images", "bits"))
         for name, numbers in (("sources", sources), ("targets", targets)):
@@ -180,19 +175,19 @@ class Shape(ctypes.Structure):
         if "known" in slots and slots["known"].dtype not in (torch.bool, torch.uint8):
             raise ValueError(f"known must be of type bool or uint8, not {slots['known'].dtype}")
 
-    def _check_labels(self, labels: torch.Tensor) -> None:
+    def _check_labels(self, labels: Tensor) -> None:
         if self.classes and bool(((labels < 0) | (labels > self.classes)).any()):
             raise ValueError(f"a label must be from 0 to {self.classes}")
 
 
-def _check_codes(at: torch.Tensor, value: torch.Tensor, range_: torch.Tensor, partner: torch.Tensor) -> None:
+def _check_codes(at: Tensor, value: Tensor, range_: Tensor, partner: Tensor) -> None:
     """Raise ValueError where a slot's code is not that of a decoder."""
     decodes = (range_ >= MIN_RANGE) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
     if not bool((decodes | (range_ == 0)).all()):
         raise ValueError("a code has a range from 2^40 to 2^48, a value below it, and no guided image")
 
 
-def _check_tensor(name: str, tensor: torch.Tensor, dtype: torch.dtype, size: tuple[int, ...]) -> None:
+def _check_tensor(name: str, tensor: Tensor, dtype: torch.dtype, size: tuple[int, ...]) -> None:
     if tensor.dtype != dtype or tensor.shape != size:
         raise ValueError(f"{name} must be {list(size)} of {dtype}, not {list(tensor.shape)} of {tensor.dtype}")
     if not tensor.is_contiguous() or tensor.device.type != "cpu":

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from scanline.kernels.categorical.reference import VALUES, Categorical, guided
 
@@ -55,7 +56,7 @@ class PixelLogistics:
         """Number of coefficients of a component."""
         return self.channels * (self.channels - 1) // 2
 
-    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
         """Return the natural log-probability [..., C] of each of a pixel's bytes `values` [..., C] given its earlier
         ones, under `parameters` [..., width]: differences of the log-sums over components."""
         logits, means, scales, coefficients = self._split(parameters)
@@ -71,13 +72,8 @@ class PixelLogistics:
         return torch.stack(total, dim=-1)
 
     def sample(
-        self,
-        parameters: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
+    ) -> Tensor:
         """Return the bytes [..., C] uint8 of a pixel for each row of `parameters` [..., width]; where `known` [..., C],
         those of `values` [..., C].
 
@@ -89,7 +85,7 @@ class PixelLogistics:
         temperature = temperature.unsqueeze(-1)
         scales = scales * temperature.unsqueeze(-1)
         weights = logits / temperature
-        painted: list[torch.Tensor] = []
+        painted: list[Tensor] = []
         seen = torch.zeros_like(means[..., 0, :])
         for channel in range(self.channels):
             mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
@@ -107,14 +103,14 @@ class PixelLogistics:
 
     def sample_guided(
         self,
-        with_class: torch.Tensor,
-        without: torch.Tensor,
-        guidance: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        with_class: Tensor,
+        without: Tensor,
+        guidance: Tensor,
+        uniforms: Tensor,
+        temperature: Tensor,
+        values: Tensor,
+        known: Tensor,
+    ) -> Tensor:
         """Return bytes as `sample` does, of images guided by `guidance` [...], from parameters [..., width] with the
         class and without.
 
@@ -125,7 +121,7 @@ class PixelLogistics:
         logits, means, scales, coefficients = self._split(torch.stack((with_class, without)))
         weights = F.log_softmax(logits, dim=-1)
         every = torch.arange(VALUES, device=logits.device).unsqueeze(-1)
-        painted: list[torch.Tensor] = []
+        painted: list[Tensor] = []
         seen = torch.zeros_like(means[0, ..., 0, :])
         for channel in range(self.channels):
             mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
@@ -139,11 +135,10 @@ class PixelLogistics:
             seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
         return torch.cat(painted, dim=-1)
 
-    def _split(self, parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
         """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
         k, c = self.components, self.channels
-        sizes = (k, k * c, k * c, k * self.coefficients)
-        logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
+        logits, means, raw, coefficients = parameters.float().split((k, k * c, k * c, k * self.coefficients), dim=-1)
         scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
         return (
             logits,
@@ -152,7 +147,7 @@ class PixelLogistics:
             coefficients.unflatten(-1, (k, self.coefficients)) if self.coefficients else coefficients,
         )
 
-    def _mean(self, channel: int, means: torch.Tensor, coefficients: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
         """Return the means [..., K] of a channel, given the values `seen` [..., C] of the earlier ones."""
         mean, first = means[..., channel], channel * (channel - 1) // 2
         for earlier in range(channel):
@@ -161,7 +156,7 @@ class PixelLogistics:
         return mean
 
 
-def log_bin(values: torch.Tensor, means: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
     """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes `values` [..., 1].
 
     sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the

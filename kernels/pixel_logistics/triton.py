@@ -192,7 +192,6 @@ def _sample(
         weights += log_bin(byte, means, scales * image_temperature)
         each += log_bin(byte, means, scales)
         seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
-
         now = log_sum_exp(each)
         cost = in_bits(given - now, unusable, ln2)
         if costs is not None:
@@ -244,7 +243,6 @@ def _sample_guided(
         value = tl.arange(0, values)
         there = k < components
         inside = live[:, None] & there
-
         first_c, first_u = parameters + of_class[:, None] * width, parameters + of_any[:, None] * width
         base_c, base_u = base + of_class * channels, base + of_any * channels
         weights_c = tl.where(there, tl.load(first_c + k, mask=inside, other=0.0), -float("inf"))

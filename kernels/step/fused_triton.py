@@ -151,7 +151,6 @@ def _step(
     in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
     keys = h[:, None] * key_width + c[None, :]
     values = h[:, None] * value_width + m[None, :]
-
     states = s + slot * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
     sums = z + slot * heads * key_width + keys
     width, stride = heads * key_width, heads * (key_width + value_width)

@@ -70,8 +70,7 @@ class Window:
         """Return the inputs [B, n, inputs] float32 of pixels [B, n] int64, or [1, n] where they are the same for all
         images, of images [B, N] uint8, and their references [B, n, channels], which are zero unless centred. Bytes of a
         pixel and of those after it are not read."""
-        batch = images.shape[0]
-        pixel = pixel.expand(batch, -1)
+        pixel = pixel.expand(images.shape[0], -1)
         around = _offsets(self.rows, self.columns, images.device)
         values = self._bytes(images, pixel, *around).float() / 127.5 - 1  # [B, n, pixels, channels]
         reference = self._reference(images, pixel)
@@ -103,8 +102,7 @@ class Window:
         inside = (row >= 0) & (column >= 0) & (column < self.width)
         at = torch.where(inside, row * self.width + column, 0)
         bytes_ = at.unsqueeze(-1) * self.channels + torch.arange(self.channels, device=images.device)
-        gathered = images.gather(1, bytes_.flatten(1)).view(bytes_.shape)
-        return torch.where(inside.unsqueeze(-1), gathered, self.outside)
+        return torch.where(inside.unsqueeze(-1), images.gather(1, bytes_.flatten(1)).view(bytes_.shape), self.outside)
 
 
 @cache

@@ -110,8 +110,7 @@ class CpuBackend(Backend):
         if len(wide) and parameters is None:
             return self.prefill_parameters(batch)[0]
         start, stop, size = int(batch.state.position[0]), int(batch.stops[0]), self.config.step_bytes
-        whole = start % size == stop % size == 0
-        length = batch.images.shape[1]
+        whole, length = start % size == stop % size == 0, batch.images.shape[1]
         if length != self.config.bytes or not start < stop <= length or not whole:  # beyond them lies other memory
             raise ValueError(_cannot_run(start, stop, batch))
         bits = torch.empty(len(batch.images), stop - start, dtype=torch.float64)

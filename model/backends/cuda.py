@@ -194,8 +194,7 @@ class CudaBackend(Backend):
         if not partner.any():
             return slots
         lower = slots[partner > 0]
-        pairs = np.stack((lower, lower + partner[partner > 0]), axis=1).ravel()
-        return np.concatenate((pairs, slots[partner == 0]))
+        return np.concatenate((np.stack((lower, lower + partner[partner > 0]), axis=1).ravel(), slots[partner == 0]))
 
     def _graph_steps(self, size: int) -> tuple[int, ...]:
         """Return how many steps the graphs of a size have, the most first; the last is 1."""

@@ -170,8 +170,7 @@ class KernelPrefill:
             return
         wide = torch.from_numpy(np.flatnonzero(tolerances)).to(self.device)
         parameters = self._aligned(self.buffers.parameters[:, None], images, bits)[0][wide, :, 0]
-        values = self.images[wide, chunk]
-        found = range_bits(parameters.cpu().numpy(), values.cpu().numpy(), tolerances[tolerances > 0])
+        found = range_bits(parameters.cpu().numpy(), self.images[wide, chunk].cpu().numpy(), tolerances[tolerances > 0])
         at = torch.arange(chunk.start, chunk.stop, device=self.device)
         live = (at >= self.state.position[wide, None]) & (at < self.stops[wide, None])
         bits[wide] = torch.where(live, torch.from_numpy(found).to(self.device), bits[wide])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from scanline.kernels.categorical.triton import sample as sample_categorical
 from scanline.kernels.causal_conv.triton import Norm, causal_conv
@@ -30,9 +30,7 @@ from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Layer, Transformer
 from scanline.model.network.window_input import WindowInput, window
 
-Conv = Callable[
-    [int, torch.Tensor, Norm | None], None
-]  # of the convolution's number and weight, and the norm of x before it
+Conv = Callable[[int, Tensor, Norm | None], None]  # of the convolution's number and weight, and the norm of x before it
 ALIGNED = 16  # a window's inputs are padded with zeros to a multiple, so that their rows are loaded as vectors
 
 
@@ -40,18 +38,18 @@ ALIGNED = 16  # a window's inputs are padded with zeros to a multiple, so that t
 class Buffers:
     """What kernels hand to each other in one step of B images. What a model does not have is 0 wide."""
 
-    slots: torch.Tensor  # [B] int64: the slots to step; -1: none
-    active: torch.Tensor  # [B] int64: the same, but -1 where the image is done
-    inputs: torch.Tensor  # [B, inputs of the window, padded]; the padding stays zero
-    base: torch.Tensor  # [B, C]: added to the means of a mixture; zeros where the model has no skip
-    x: torch.Tensor  # [B, D]
-    convolved: torch.Tensor  # [B, D]: the causal convolution of x, normed where norms come first
-    expanded: torch.Tensor  # [B, block width]
-    projected: torch.Tensor  # [B, 2 H C + D]
-    attended: torch.Tensor  # [B, D]
-    hidden: torch.Tensor  # [B, feed-forward]
-    parameters: torch.Tensor  # [B, P], as the head returns them, without the base
-    moments: torch.Tensor  # [B, blocks(D), 2] of x: the launch that writes x writes them, for the norm after it
+    slots: Tensor  # [B] int64: the slots to step; -1: none
+    active: Tensor  # [B] int64: the same, but -1 where the image is done
+    inputs: Tensor  # [B, inputs of the window, padded]; the padding stays zero
+    base: Tensor  # [B, C]: added to the means of a mixture; zeros where the model has no skip
+    x: Tensor  # [B, D]
+    convolved: Tensor  # [B, D]: the causal convolution of x, normed where norms come first
+    expanded: Tensor  # [B, block width]
+    projected: Tensor  # [B, 2 H C + D]
+    attended: Tensor  # [B, D]
+    hidden: Tensor  # [B, feed-forward]
+    parameters: Tensor  # [B, P], as the head returns them, without the base
+    moments: Tensor  # [B, blocks(D), 2] of x: the launch that writes x writes them, for the norm after it
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
@@ -109,7 +107,7 @@ class KernelSequence:
                 self.config.step_bytes, self.config.feature_map, buffers.attended, self.chained,
             )  # fmt: skip
 
-        def conv(number: int, conv_weight: torch.Tensor, norm: Norm | None) -> None:
+        def conv(number: int, conv_weight: Tensor, norm: Norm | None) -> None:
             causal_conv(
                 buffers.x, conv_weight, buffers.active, state.position, state.conv_state[number],
                 self.config.channels, buffers.convolved, norm, buffers.moments, self.chained,
@@ -121,7 +119,7 @@ class KernelSequence:
             self.decode(slots, buffers)
         self.sample(slots, buffers, code_range=slots.code_range if decodes else None)
 
-    def predict(self, buffers: Buffers, labels: torch.Tensor, recur: Callable[[int], None], conv: Conv) -> None:
+    def predict(self, buffers: Buffers, labels: Tensor, recur: Callable[[int], None], conv: Conv) -> None:
         """Write buffers.parameters from buffers.x, of images with labels [S]. recur(i) runs the recurrence of layer i:
         from buffers.projected to buffers.attended; conv the causal convolution: from buffers.x to buffers.convolved."""
         for i, block in enumerate(self.blocks):
@@ -140,11 +138,7 @@ class KernelSequence:
         )  # fmt: skip
 
     def sample(
-        self,
-        slots: SlotPool,
-        buffers: Buffers,
-        costs: torch.Tensor | None = None,
-        code_range: torch.Tensor | None = None,
+        self, slots: SlotPool, buffers: Buffers, costs: Tensor | None = None, code_range: Tensor | None = None
     ) -> None:
         """Paint the bytes of the step, add their cost and move the positions of the active slots; write the cost of
         each byte of a mixture to `costs` [B, C] float64 where it is given. Bytes are decoded already where
@@ -162,7 +156,7 @@ class KernelSequence:
         else:
             sample_categorical(buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range)
 
-    def write_intervals(self, values: torch.Tensor, buffers: Buffers, intervals: torch.Tensor) -> None:
+    def write_intervals(self, values: Tensor, buffers: Buffers, intervals: Tensor) -> None:
         """Write where the intervals of the bytes `values` [B, C] of the active rows start, and how wide they are, to
         `intervals` [B, C, 2] int32."""
         write_intervals(
@@ -173,7 +167,7 @@ class KernelSequence:
 class _Product:
     """A linear layer, with what is fused to its product."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, launches: _Launches) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, launches: _Launches) -> None:
         self.weight, self.bias, self.launches = Halves.of(weight), bias, launches
 
     @classmethod
@@ -183,14 +177,14 @@ class _Product:
 
     def __call__(
         self,
-        x: torch.Tensor,
-        out: torch.Tensor,
+        x: Tensor,
+        out: Tensor,
         norm: Norm | None = None,
         activation: str = "none",
-        residual: torch.Tensor | None = None,
-        moments: torch.Tensor | None = None,
-        out_moments: torch.Tensor | None = None,
-        labels: tuple[torch.Tensor, torch.Tensor] | None = None,
+        residual: Tensor | None = None,
+        moments: Tensor | None = None,
+        out_moments: Tensor | None = None,
+        labels: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         """labels: slots [B] and the label of each [S], read where there is a bias for each label."""
         linear(
@@ -208,14 +202,7 @@ class _ByteInput:
         self.places = model.embedding.place(torch.arange(model.config.first, model.config.bytes, device=model.device))
         self.classes = _classes(model)
 
-    def run(
-        self,
-        images: torch.Tensor,
-        position: torch.Tensor,
-        labels: torch.Tensor,
-        buffers: Buffers,
-        at: torch.Tensor | None = None,
-    ) -> None:
+    def run(self, images: Tensor, position: Tensor, labels: Tensor, buffers: Buffers, at: Tensor | None = None) -> None:
         """Write buffers.active, x and its moments, of the position [S] of each image [S, N] with labels [S], or of
         `at` [B]."""
         embed(
@@ -244,14 +231,7 @@ class _WindowInput:
                 weight[:, -self.window.channels :] += torch.eye(self.window.channels, device=model.device)
             self.skip = _Product(self._pad(weight), model.skip.bias, launches)
 
-    def run(
-        self,
-        images: torch.Tensor,
-        position: torch.Tensor,
-        labels: torch.Tensor,
-        buffers: Buffers,
-        at: torch.Tensor | None = None,
-    ) -> None:
+    def run(self, images: Tensor, position: Tensor, labels: Tensor, buffers: Buffers, at: Tensor | None = None) -> None:
         """Write buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N] with
         labels [S], or of `at` [B]."""
         read_window(
@@ -262,7 +242,7 @@ class _WindowInput:
         if self.skip is not None:
             self.skip(buffers.inputs, buffers.base)
 
-    def _pad(self, weight: torch.Tensor) -> torch.Tensor:
+    def _pad(self, weight: Tensor) -> Tensor:
         """Return a weight [O, K] of the first K inputs as one of all inputs and their padding: zero where it has no
         column, which adds nothing."""
         return F.pad(weight, (0, _padded(self.window.inputs) - weight.shape[1]))
@@ -276,7 +256,7 @@ class _Block:
         self.expand = _Product.of(block.expand, launches)
         self.contract = _Product.of(block.contract, launches)
 
-    def run(self, buffers: Buffers, i: int, labels: torch.Tensor, conv: Conv) -> None:
+    def run(self, buffers: Buffers, i: int, labels: Tensor, conv: Conv) -> None:
         """Update buffers.x and its moments IN PLACE; this is block i."""
         of = buffers.active, labels
         if self.conv_weight is None:
@@ -299,7 +279,7 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, buffers: Buffers, i: int, labels: torch.Tensor, recur: Callable[[int], None], conv: Conv) -> None:
+    def run(self, buffers: Buffers, i: int, labels: Tensor, recur: Callable[[int], None], conv: Conv) -> None:
         """Update buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
         moments, of = buffers.moments if self.config.norm == "pre" else None, (buffers.active, labels)
         self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
@@ -316,12 +296,12 @@ class _Layer:
         self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[1])
 
-    def _normalise(self, x: torch.Tensor, norm: Norm | None) -> None:
+    def _normalise(self, x: Tensor, norm: Norm | None) -> None:
         if norm is not None:
             layer_norm(x, *norm, self.chained)
 
 
-def _classes(model: Transformer) -> torch.Tensor | None:
+def _classes(model: Transformer) -> Tensor | None:
     """Return the vectors [1 + number of classes, D] of the labels, None where the model has no classes."""
     return model.classes if model.config.classes else None
 

@@ -145,8 +145,7 @@ def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
     points = (uniform[:, None] + particle) * (1 / len(particle)) * weights.sum(1)[:, None]
     times = _drawn(weights, points).sum(1)  # [G, P] that each is drawn
     # Those drawn more than once, in order, for the particles that are not drawn.
-    again = (times - 1).clip(min=0).cumsum(1)
-    place = (times == 0).cumsum(1)
+    again, place = (times - 1).clip(min=0).cumsum(1), (times == 0).cumsum(1)
     others = (again[:, None, :] < place[:, :, None]).sum(2)
     return _namespace(weights).where(times > 0, particle, others)
 
@@ -162,8 +161,7 @@ def _drawn(weights: Array, points: Array) -> Array:
 def power_of_two(x: Array) -> Array:
     """Return 2^x for x <= 0, float64, within 1e-14 of it, and 0 below 2^-100: by additions, multiplications and moves
     of bits alone, so that it has the same bits on every device, which torch's own function does not promise."""
-    xp = _namespace(x)
-    bounded = x.clip(min=-100.0)
+    xp, bounded = _namespace(x), x.clip(min=-100.0)
     whole = bounded.round()
     part, power = bounded - whole, EXPONENTIAL[0]
     for factor in EXPONENTIAL[1:]:

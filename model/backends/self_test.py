@@ -130,8 +130,7 @@ class _Images:
         count, size = len(outcome.images), self.config.step_bytes
         state = State.zeros(self.config, count)
         bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
-        index = torch.arange(count)
-        other = 0
+        index, other = torch.arange(count), 0
         # The reference runs over the painted bytes, not its own, so that one other byte is one difference.
         for step in range(self.steps):
             places = state.position.unsqueeze(1) + torch.arange(size)  # [n, bytes of a step]
@@ -159,8 +158,7 @@ class _Images:
         device = slots.images.device
         prefilled = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
         stops = np.full(count, self.stop)
-        labels = self.label(index).to(device)
-        batch = PrefillBatch.of(outcome.images.to(device), prefilled, stops, labels)
+        batch = PrefillBatch.of(outcome.images.to(device), prefilled, stops, self.label(index).to(device))
         costs = backend.prefill(batch).cpu()[:, self.config.first :]
         prefilled = prefilled.complete(self.config.step_bytes)
         found = {name: getattr(prefilled, name).cpu() for name in NUMBERS}

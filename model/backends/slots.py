@@ -94,8 +94,7 @@ class SlotPool:
 
     def part(self, first: int, stop: int) -> "SlotPool":
         """Return a view of slots first..stop-1."""
-        arrays = {name: getattr(self, name)[first:stop] for name in ARRAYS}
-        return SlotPool(self.state.part(first, stop), **arrays)
+        return SlotPool(self.state.part(first, stop), **{name: getattr(self, name)[first:stop] for name in ARRAYS})
 
     @property
     def on_host(self) -> bool:

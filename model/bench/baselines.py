@@ -145,8 +145,7 @@ class SoftmaxCache:
 
     def measure(self, seconds: float) -> None:
         for step in self.times:
-            paint = partial(self.paint_step, step)
-            self.times[step] += durations(paint, seconds / len(self.times), self.device)
+            self.times[step] += durations(partial(self.paint_step, step), seconds / len(self.times), self.device)
 
     def rate(self) -> Rate:
         """Return the median and p99 of each timed step, averaged over the steps of an image."""

@@ -123,8 +123,7 @@ def measure_ceilings(config: ModelConfig, batches: Sequence[int], device: str, s
     products = {rows: products_seconds(shapes, rows, device, seconds) for rows in sorted({*batches, *ROWS})}
     side = SQUARE[device]
     square = 2 * side**3 / products_seconds([(side, side)], side, device, seconds)
-    flop_per_step = 2 * sum(inner * outer for inner, outer in shapes)
-    return Ceilings(flop_per_step, products, square, copy_rate(device, seconds))
+    return Ceilings(2 * sum(inner * outer for inner, outer in shapes), products, square, copy_rate(device, seconds))
 
 
 def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:

@@ -39,23 +39,19 @@ def sample_scanline(
     model: Transformer, reference: Reference, images: int, samples: int = SAMPLES, precision: str = DEFAULT
 ) -> list[Sample]:
     """Paint `images` at once from start to end."""
-    device = model.device.type
-    positions = _positions(model.config, samples)
+    device, positions = model.device.type, _positions(model.config, samples)
 
     # What a generator of one image takes is not the images'. Slots are allocated in whole tiles, so count those.
     before = _settled_memory(device)
     small = Generator(model, 1, precision=precision, backend=reference.backend)
     place_all(small)
     small.advance(STEPS)
-    shared = (resident_memory(device) or 0) - before
-    small_slots = len(small.pool.images)
+    shared, small_slots = (resident_memory(device) or 0) - before, len(small.pool.images)
     small.close()
     del small
-
     before = _settled_memory(device)
     generator = Generator(model, images, precision=precision, backend=reference.backend)
-    slots = len(generator.pool.images)
-    taken = []
+    slots, taken = len(generator.pool.images), []
     try:
         # The first calls load code and take scratch memory, so the images start again after them.
         place_all(generator)

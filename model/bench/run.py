@@ -51,8 +51,7 @@ class BenchOptions:
     def stages(self) -> int:
         """Return how many stages a run logs: the check, the ceilings, and one for each part and each batch size."""
         parts = [part for part in ("latency", "reading", "position") if self.includes(part)]
-        batches = self.batches if self.includes("bulk") else ()
-        return 2 + len(parts) + len(batches)
+        return 2 + len(parts) + len(self.batches if self.includes("bulk") else ())
 
 
 def load(name: str | None, random: str | None, device: str) -> Transformer:

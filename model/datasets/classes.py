@@ -117,8 +117,7 @@ def _words(subfolders: Sequence[str], folder: Path) -> Words:
             raise DataError(f"the subfolders {shown} of {folder} do not name two classes: names are lower case and NFC")
         names[name] = subfolder
     spaced = {name: " ".join(name.replace("_", " ").replace("-", " ").split()) for name in names}
-    taken = {*names}
-    words = []
+    taken, words = {*names}, []
     for name in names:
         also = (spaced[name],) if spaced[name] and spaced[name] not in taken else ()
         taken.update(also)

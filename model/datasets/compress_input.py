@@ -74,8 +74,7 @@ def _folder(path: Path, config: ModelConfig, classes: bool) -> CompressInput:
     images: list[np.ndarray] = []
     names: list[str] = []
     for file in files_below(path, refused):
-        relative = file.relative_to(path)
-        data = b""
+        relative, data = file.relative_to(path), b""
         try:
             data = picture_bytes(file)
             images.append(_pixels(data, config, str(file)))

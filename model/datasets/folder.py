@@ -142,8 +142,7 @@ def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
         return whole, ()
     test = "test" if "test" in named else "validation"
     part = np.array([part_of[file.parts[0]] for file in pictures.files])
-    kept = (part == "train") | (part == test)
-    refused = pictures.refused
+    kept, refused = (part == "train") | (part == test), pictures.refused
     if not kept.all():
         unused = sorted(top for top in tops if part_of[top] not in ("train", test))
         refused += (Refused(", ".join(unused), "not used, since there are test pictures"),)

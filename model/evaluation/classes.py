@@ -201,8 +201,7 @@ def _under_each_class(
     for start in range(0, len(images), at_once):
         part = slice(start, start + at_once)
         seen = classification.views(config, images[part]).reshape(-1, config.bytes)
-        every = [*range(1, count + 1)] * len(seen)
-        totals = generator.score(seen.repeat(count, axis=0), every).sum(axis=1)
+        totals = generator.score(seen.repeat(count, axis=0), [*range(1, count + 1)] * len(seen)).sum(axis=1)
         under, means = classification.of_readings(config, totals)
         bits[part], compared[part] = under[:, labels - 1], means[:, labels - 1]
         progress(min(start + at_once, len(images)))

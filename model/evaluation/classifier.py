@@ -50,8 +50,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(FEATURES, CLASSES + 1)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        pixels = images.float().div(127.5).sub(1).view(-1, *self.shape)
-        features = self.body(pixels.permute(0, 3, 1, 2))
+        features = self.body(images.float().div(127.5).sub(1).view(-1, *self.shape).permute(0, 3, 1, 2))
         return features, self.head(features)
 
 
@@ -122,8 +121,7 @@ def train_classifier(
         classifier = Classifier(*shape).to(device).train()
     rng = np.random.default_rng(seed)
     optimiser = torch.optim.AdamW(classifier.parameters(), lr=PEAK_RATE, weight_decay=0.01)
-    total = update_count(dataset, len(images))
-    done = 0
+    total, done = update_count(dataset, len(images)), 0
     for _ in range(EPOCHS[dataset]):
         order = rng.permutation(len(images))
         for start in range(0, len(order), BATCH):

@@ -103,8 +103,7 @@ def compare(
     known = known_rows(config.height // 2, config)
     progress = stage("painting completions", COMPLETED * COMPLETIONS * config.bytes, "bytes")
     originals = tuple(original.tobytes() for original in data.test[others[:COMPLETED]])
-    masks = (known.tobytes(),) * COMPLETED
-    request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=masks)
+    request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=(known.tobytes(),) * COMPLETED)
     completed = paint_request(model, request, precision=precision, backend=backend, progress=progress).images
 
     # Classify what was painted and the test images. A model whose defaults are not plain is judged with them as well,
@@ -125,7 +124,6 @@ def compare(
     sample_neighbours = nearest(painted.images, pool, NEIGHBOURS, model.device, progress)
     progress = stage("neighbours of test images", len(pool), "training images")
     test_neighbours = nearest(data.test[chosen], pool, 1, model.device, progress)
-
     return Comparison(
         data=data,
         seed=seed,

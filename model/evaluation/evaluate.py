@@ -91,7 +91,6 @@ def evaluate(
         training_labels = datasets.labels(dataset, data, "train", training)
         labelled = LabelledData(dataset, training, training_labels, test, test_labels)
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
-
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), chosen)
     result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)

@@ -72,8 +72,7 @@ def frechet_distance(first: np.ndarray, second: np.ndarray) -> float:
     values, vectors = torch.linalg.eigh(covariance_1)
     root = vectors * values.clamp(min=0).sqrt() @ vectors.T  # eigenvalues below 0 are rounding
     shared = torch.linalg.eigvalsh(root @ covariance_2 @ root).clamp(min=0).sqrt().sum()
-    apart = (mean_1 - mean_2).square().sum()
-    return max(0.0, float(apart + covariance_1.trace() + covariance_2.trace() - 2 * shared))
+    return max(0.0, float((mean_1 - mean_2).square().sum() + covariance_1.trace() + covariance_2.trace() - 2 * shared))
 
 
 def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:

@@ -41,8 +41,7 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CLASS_HEAD).unlink(missing_ok=True)  # first: a class head is for the weights that it was fitted to
     tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
-    shards = _shards(tensors)
-    config = model.config.to_dict()
+    shards, config = _shards(tensors), model.config.to_dict()
     text = json.dumps(config, indent=1) + "\n"
     replaces_another = (directory / CONFIG).exists() and read_file(directory / CONFIG) != text.encode()
 
@@ -84,8 +83,7 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
             _read_tensors(directory / file, expected, tensors)
     if missing := sorted(set(expected) - set(tensors)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
-    model = Transformer(config)
-    head = _load_class_head(directory, config)
+    model, head = Transformer(config), _load_class_head(directory, config)
     model.class_head = None if head is None else head.to(torch.device(device))
     model.load_state_dict(tensors)
     return model.to(device).eval().requires_grad_(False)

@@ -160,12 +160,7 @@ class CodeFile:
 
 
 def code_file(
-    images: np.ndarray,
-    codes: Codes,
-    shape: tuple[int, int, int],
-    coding: str,
-    precision: str,
-    labels: int = 1,
+    images: np.ndarray, codes: Codes, shape: tuple[int, int, int], coding: str, precision: str, labels: int = 1
 ) -> CodeFile:
     """Return a file of the codes of images [n, N] uint8, each of a shape H, W, C."""
     block = _block(codes.length)
@@ -176,8 +171,7 @@ def code_file(
 def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
     """Return what is in a file; InvalidInput, whose sentence begins with `param`, where it is none or is damaged, or
     holds more than `most` images. Nothing is allocated that is larger than a few times the file."""
-    rest = _Reader(data, param, f"{param} is cut short.")
-    found = data[: len(MAGIC)]
+    rest, found = _Reader(data, param, f"{param} is cut short."), data[: len(MAGIC)]
     rest.check(found == MAGIC or MAGIC.startswith(found or b"-"), f"{param} is not a file of Scanline's codes.")
     rest.take(len(MAGIC))
     version = rest.take(1)[0]
@@ -194,8 +188,7 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
 
 def _contents(rest: "_Reader", most: int) -> CodeFile:
     """Return what follows the checksum of a file."""
-    coding = rest.take(DIGEST_BYTES).hex()
-    precision = rest.take(rest.take(1)[0]).decode("latin1")
+    coding, precision = rest.take(DIGEST_BYTES).hex(), rest.take(rest.take(1)[0]).decode("latin1")
     height, width, channels, count, length, labels = (rest.number() for _ in range(6))
     bytes_ = height * width * channels
     rest.check(PRECISION_NAME.fullmatch(precision) is not None and 1 <= bytes_ <= LARGEST_IMAGE)

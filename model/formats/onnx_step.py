@@ -47,8 +47,7 @@ def stored_weights(model: Transformer) -> str:
 def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelProto":
     """Return the step of `model`. weights: one of WEIGHTS, or None for the smallest that is exact; ValueError with one
     sentence where the graph cannot hold the weights so."""
-    config = model.config
-    graph = Graph(weights or stored_weights(model))
+    config, graph = model.config, Graph(weights or stored_weights(model))
     state = (config.layers, "B", config.heads, config.key_width)
     image = graph.input("image", "uint8", ("B", config.bytes))
     position = graph.input("position", "int32", ("B",))
@@ -106,8 +105,7 @@ def _with_class(graph: Graph, model: Transformer, x: str, label: str | None) -> 
 
 def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> str:
     """As Embedding.forward: [B, D]."""
-    config = embedding.config
-    before = _less(graph, position, 1)
+    config, before = embedding.config, _less(graph, position, 1)
     column = graph.node("Unsqueeze", graph.node("Max", before, graph.constant(0, "int32")), graph.ints(1))
     bytes_ = graph.node("Squeeze", graph.node("GatherElements", image, column, axis=1), graph.ints(1))
     outside = graph.node("Less", before, graph.constant(0, "int32"))

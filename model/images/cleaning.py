@@ -68,8 +68,7 @@ class Cleaning:
     def clean(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return images [n, N] uint8 without their noise."""
         away, noise = self._from_ground(images, config), self.noise(images, config).reshape(-1, 1, 1, 1)
-        stroke = abs(self.stroke - self.ground)
-        away = np.where(away <= noise, 0, away)
+        stroke, away = abs(self.stroke - self.ground), np.where(away <= noise, 0, away)
         away = np.where((noise > MIN_NOISE) & (away >= stroke - noise), stroke, away)
         return np.abs(away - self.ground).astype(np.uint8).reshape(images.shape)
 
@@ -99,5 +98,4 @@ def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, cle
         return Cleaned(images, noise > 0, exact)
     # Noise remains where there are strokes; a range of bytes has a probability where there is a table of all.
     wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, MIN_TOLERANCE).astype(np.int64), 0)
-    tolerances = wide if config.predicts == "categorical" else exact
-    return Cleaned(cleaning.clean(images, config), noise > 0, tolerances)
+    return Cleaned(cleaning.clean(images, config), noise > 0, wide if config.predicts == "categorical" else exact)

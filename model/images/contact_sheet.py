@@ -35,8 +35,7 @@ def sheet(images: np.ndarray, columns: int | None = None, scale: int = 1) -> Ima
     """
     count, gap = len(images), gap_of(scale)
     rows, columns = grid(count, columns)
-    padding = np.zeros((rows * columns - count, *images.shape[1:]), np.uint8)
-    cells = np.concatenate((images, padding))
+    cells = np.concatenate((images, np.zeros((rows * columns - count, *images.shape[1:]), np.uint8)))
     if scale > 1:  # a sheet that a server sends is not copied for it
         cells = cells.repeat(scale, 1).repeat(scale, 2)
         cells = np.pad(cells, ((0, 0), (0, gap), (0, gap), *((0, 0),) * (images.ndim - 3)), constant_values=PAPER)

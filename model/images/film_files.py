@@ -57,8 +57,7 @@ def _indexed(picture: np.ndarray) -> tuple[np.ndarray, bytes, int]:
     if picture.ndim == 2:
         greys = bytes([*range(COLOURS - 1), 255])
         return np.minimum(picture, COLOURS - 1), bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)), UNPAINTED
-    is_large = picture.size > 3 * MAX_THOROUGH_PIXELS
-    method = Image.Quantize.FASTOCTREE if is_large else Image.Quantize.MEDIANCUT
+    method = Image.Quantize.FASTOCTREE if picture.size > 3 * MAX_THOROUGH_PIXELS else Image.Quantize.MEDIANCUT
     few = Image.fromarray(picture).quantize(COLOURS - 1, method, dither=Image.Dither.NONE)
     colours = bytes(few.getpalette() or ())[: 3 * (COLOURS - 1)]
     return np.asarray(few), colours + bytes([UNPAINTED] * 3), len(colours) // 3

@@ -218,8 +218,7 @@ def in_8_bits(picture: Image.Image, grey: bool, most: int | None = None) -> Imag
     Of 16 bits the upper 8 count, unless the file states the value `most` of white: of 12 bits in 16, for instance.
     """
     if picture.mode.startswith("I"):
-        values = np.asarray(picture).astype(np.int64)
-        white = most or 0xFFFF
+        values, white = np.asarray(picture).astype(np.int64), most or 0xFFFF
         if values.min() < 0 or values.max() > white:
             raise PixelsError(f"it has grey values beyond 0 to {white:,}")
         picture = Image.fromarray((values * 256 // (white + 1)).astype(np.uint8))

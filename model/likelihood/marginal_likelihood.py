@@ -59,8 +59,7 @@ def _bits(evidence_bits: np.ndarray) -> float:
 def check_known(known_bytes: int, param: str) -> None:
     """Raise InvalidInput, about the parameter that says what is known, where nothing is."""
     if not known_bytes:
-        reason = f"{param} leaves nothing known, so that there is nothing to measure."
-        raise InvalidInput(reason, param, "invalid_mask")
+        raise InvalidInput(f"{param} leaves nothing known, so that there is nothing to measure.", param, "invalid_mask")
 
 
 def check_repeats(repeats: int) -> int:

@@ -71,5 +71,4 @@ class Typicality:
 
 def _figures(bits: np.ndarray, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bits per dimension [n] and bits per grey [n]."""
-    greys = ((images > NEAR_END) & (images < 255 - NEAR_END)).sum(axis=1)
-    return bits / images.shape[1], bits / np.maximum(greys, 1)
+    return bits / images.shape[1], bits / np.maximum(((images > NEAR_END) & (images < 255 - NEAR_END)).sum(axis=1), 1)

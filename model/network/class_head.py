@@ -79,6 +79,5 @@ def of_parts(images: torch.Tensor, size: int, compute: Callable[[torch.Tensor], 
     parts = images.split(size)
     if images.device.type != "cpu":
         return torch.cat([of_part(part) for part in parts])
-    workers = min(len(parts), threads())
-    with one_torch_thread(), ThreadPoolExecutor(workers) as pool:
+    with one_torch_thread(), ThreadPoolExecutor(min(len(parts), threads())) as pool:
         return torch.cat([*pool.map(of_part, parts)])

@@ -22,8 +22,7 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        join = config.embedding_join
-        width = config.model_width if join == "sum" else config.model_width // 2
+        width = config.model_width if config.embedding_join == "sum" else config.model_width // 2
         self.value = drawn(START + (1 if config.start_token else 0), width)
         if config.position == "axial":
             self.row = drawn(config.height, width)

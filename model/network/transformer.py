@@ -224,7 +224,6 @@ class Transformer(nn.Module):
         """
         length, size = self.config.bytes, self.config.step_bytes
         position = state.position.clamp(max=length - size)
-
         conv = self.step_conv(position, state.conv_state)
         x, base = self._read_in(images, position.unsqueeze(1), labels, conv)
         x = x.squeeze(1)

@@ -268,8 +268,7 @@ class Admission:
         """Start images in their slots, and report the requests of which they are the first."""
         slots = [slot for placement in placements for slot in placement.assignment.slots]
         specs = [spec for placement in placements for spec in placement.specs]
-        prefixes = [prefix for placement in placements for prefix in placement.prefixes]
-        self.generator.place_many(slots, specs, prefixes)
+        self.generator.place_many(slots, specs, [prefix for placement in placements for prefix in placement.prefixes])
         starts = [placement.prefixes[0] for placement in placements]
         for start in starts:
             if start is None:

@@ -26,10 +26,7 @@ PAINTING = 1
 QUANTISED_CDF = 1  # raised with every change of an interval by kernels/codec
 CODED_FORMAT = 2  # of config.json when codes began; a field of a later one counts where it is not its default
 PROBED_STEPS = 16  # of fixed noise
-NAMES = (
-    "classes",
-    "mirrored",
-)  # fields that decide no interval; the weights have a row for each class
+NAMES = ("classes", "mirrored")  # fields that decide no interval; the weights have a row for each class
 HEX_DIGITS = 32  # 16 bytes: enough for no two models to share one by chance, short enough for a log line
 
 

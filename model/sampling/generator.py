@@ -95,8 +95,7 @@ class Generator:
         image whose numbers are kept. coded: the bytes' intervals are kept, too. classified: after the last byte, the
         class head reads the images.
         """
-        first = self.config.first
-        ends = np.array(stops, np.int64)
+        first, ends = self.config.first, np.array(stops, np.int64)
         stored = self.backend.state_dtype if inspected is None else torch.float32
         state = State.zeros(self.config, len(images), self.model.device, stored, self.backend.deferred)
         bits = np.zeros((len(images), int(ends.max())))

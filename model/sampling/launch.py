@@ -93,8 +93,7 @@ class Launch:
             if request in requests and first < stop:
                 painted.setdefault(request, []).append((index, first, particles[0, first:stop].tobytes()))
             if request in requests and frame.provisional and stop < frame.stop:
-                after = index, stop, particles[0, stop : frame.stop].tobytes()
-                provisional.setdefault(request, []).append(after)
+                provisional.setdefault(request, []).append((index, stop, particles[0, stop : frame.stop].tobytes()))
         return [Pixels(one, painted.get(one, []), provisional.get(one, ())) for one in painted | provisional]
 
     def state_snapshots(self, requests: Container[int]) -> Iterator[StateSnapshot]:

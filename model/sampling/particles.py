@@ -54,8 +54,7 @@ def groups_of(images: Sequence[SlotAssignment], positions: Sequence[int]) -> lis
     """Return the slots of images with their positions, those of equally many particles together."""
     if not images:  # as in nearly every tick
         return []
-    sizes = np.array([len(image.slots) for image in images])
-    groups = []
+    sizes, groups = np.array([len(image.slots) for image in images]), []
     for size in np.unique(sizes):
         rows = np.flatnonzero(sizes == size).tolist()
         slots = np.array([images[row].slots for row in rows], np.int64)

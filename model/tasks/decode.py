@@ -127,14 +127,12 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
     own, end, painted = list[list[int]](), 0, 0
     for file in values.files:
         start, end = end, end + file.count
-        part = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
-        own.append([number - start for number in part])
+        own.append([number - start for number in wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]])
         blocks = {index // file.block for index in own[-1]}
         painted += sum(min(file.block, file.count - block * file.block) for block in blocks)
     if values.max_images is not None:
         every = len(wanted) == end
         check_count(painted, values.max_images, "code" if every else "images", "with the others of its code")
-
     files, rows, start, first = list[DecodedFile](), dict[int, int](), 0, 0
     for file, indices in zip(values.files, own, strict=True):
         each = DecodedFile(file, file.decoded(indices), first)
@@ -158,10 +156,5 @@ def _request(files: Sequence[DecodedFile], digest: str) -> GenerateRequest:
                 labelled.append(own.is_labelled(last))
             wanted.append((len(codes) - 1) * length + index % own.length)
     return GenerateRequest(
-        0,
-        len(codes) * length,
-        0,
-        only=tuple(wanted),
-        digest=digest,
-        codes=Codes(tuple(codes), length, tuple(labelled)),
+        0, len(codes) * length, 0, only=tuple(wanted), digest=digest, codes=Codes(tuple(codes), length, tuple(labelled))
     )

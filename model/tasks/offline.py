@@ -56,8 +56,7 @@ def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = noth
                 pass
         if events:
             yield
-        in_flight = list(engine.scheduler.assigned)
-        progress(ended * length + int(engine.scheduler.positions[in_flight].sum()))
+        progress(ended * length + int(engine.scheduler.positions[list(engine.scheduler.assigned)].sum()))
 
 
 @contextmanager

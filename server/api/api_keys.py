@@ -42,8 +42,7 @@ class ApiKeys:
         keys = self.unnamed | ({} if self.path is None else read_keys(self.path))
         # Keys are looked up by a digest that needs the secret: the time of a look-up reveals nothing about the keys.
         secret = secrets.token_bytes(32)
-        names = {_digest(key.encode(), secret): name for key, name in keys.items()}
-        self.secret, self.by_digest = secret, names
+        self.secret, self.by_digest = secret, {_digest(key.encode(), secret): name for key, name in keys.items()}
         for changed in self.on_reload:
             changed()
 

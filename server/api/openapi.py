@@ -166,8 +166,7 @@ def _form(schema: type[ModelField]) -> dict[str, Any]:
             fields[name] = {"type": "string", "enum": values, "description": IGNORED}
     for name, what in FILES.items():
         if name in fields:
-            about = f"one part for each {what}"
-            fields[name] = {"type": "array", "items": _FILE, "minItems": 1, "description": about}
+            fields[name] = {"type": "array", "items": _FILE, "minItems": 1, "description": f"one part for each {what}"}
     if "mask" in fields:
         fields["mask"] = _FILE
     return form
@@ -184,8 +183,7 @@ def _described(schema: type[ModelField]) -> dict[str, Any]:
     for field in fields.values():
         default = field.pop("default", None)
         if default is not None:
-            parts = [field.get("description"), f"default {json.dumps(default)}"]
-            field["description"] = "; ".join(filter(None, parts))
+            field["description"] = "; ".join(filter(None, [field.get("description"), f"default {json.dumps(default)}"]))
     for name in fields.keys() & set(schemas.NULL_IS_DEFAULT):
         fields[name] = {"anyOf": [fields[name], {"type": "null"}]}
     for name in fields.keys() & schemas.IGNORED_VALUES.keys():

@@ -57,8 +57,7 @@ async def finished(
     done, with its room."""
     async with AsyncExitStack() as stack:
         async with deadline(models.request_timeout), until_disconnect(http):
-            job = await stack.enter_async_context(running(models, model, task, client, pictures))
-            async for _ in job.changes():
+            async for _ in (await stack.enter_async_context(running(models, model, task, client, pictures))).changes():
                 await do_work(task)
         yield
 

@@ -31,8 +31,7 @@ def main() -> None:
     try:
         app()
     except OSError as error:
-        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        _stop(reason)
+        _stop(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (ValueError, ArithmeticError) as error:
         _stop(str(error))
 

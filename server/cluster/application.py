@@ -129,7 +129,6 @@ def _ingress(settings: ClusterSettings) -> serve.Deployment:
 
 def _replica_pool(settings: ClusterSettings, options: EngineOptions, limits: QueueLimits) -> ReplicaPool:
     """Return the replicas of a model, for the ingress that this runs in."""
-    context = serve.get_replica_context()
-    handle = serve.get_deployment_handle(model_name(options.directory), app_name=context.app_name)
+    handle = serve.get_deployment_handle(model_name(options.directory), app_name=serve.get_replica_context().app_name)
     sleeps = settings.replicas is None and settings.min_replicas == 0
     return ReplicaPool(handle, settings.ingress_replicas, options, limits, sleeps)

@@ -207,8 +207,7 @@ def _join(address: str) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
     except (OSError, ValueError, RuntimeError, RayError) as error:
-        causes = (error, error.__cause__, error.__context__)
-        if any(isinstance(cause, AuthenticationError) for cause in causes):
+        if any(isinstance(cause, AuthenticationError) for cause in (error, error.__cause__, error.__context__)):
             reason = "it requires a token: set RAY_AUTH_MODE=token"
         else:
             reason = str(error).strip().partition("\n")[0]

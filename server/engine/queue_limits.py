@@ -128,8 +128,7 @@ class AdmissionControl:
         # Clients share the slots, and then each client's requests: before a small request's last image is painted,
         # each request of its client has had as many turns as it, and each client as many as this one.
         before = min(own.images + images, images * (own.requests + 1))
-        clients = len(self.clients.keys() | {client})
-        seconds = min(before * clients, total.images + images) / rate
+        seconds = min(before * len(self.clients.keys() | {client}), total.images + images) / rate
         if seconds > self.limits.request_timeout:
             message = (
                 f"These {images} images would be done in about {ceil(seconds)} seconds, and a request may take "

@@ -118,8 +118,7 @@ class ModelReloader:
                 for end in ends:
                     end.cancel()
             if new.ready is None:
-                reason = new.load_error or new.failure_reason
-                raise self._not_loadable(name, reason.replace(directory, name))
+                raise self._not_loadable(name, (new.load_error or new.failure_reason).replace(directory, name))
         except BaseException:
             await new.close()
             raise

@@ -73,7 +73,6 @@ def build(
 
     if main is not None:
         main.metrics = measured
-
     app = FastAPI(
         title="Scanline",
         version=version(),

@@ -101,12 +101,10 @@ def test_images_edits_events_and_websockets_pass(proxy: NginxProxy, grey: Transf
         answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
         assert np.array_equal(painted(answer.json()), expected)
         assert len(answer.headers.get_list("x-request-id")) == 1
-        events = post_for_events(client, GENERATIONS, n=3, seed=7, partial_images=2)
-        assert np.array_equal(images(events), expected)
+        assert np.array_equal(images(post_for_events(client, GENERATIONS, n=3, seed=7, partial_images=2)), expected)
         kept = client.post(EDITS, json={"image": text(encode(expected[0])), "keep_rows": 4, "n": 2}).json()
         assert np.array_equal(painted(kept)[:, :4], np.broadcast_to(expected[0, :4], (2, 4, 5)))
-        scored = client.post(LIKELIHOODS, files=[("image", encode(expected[0]))])
-        assert scored.status_code == 200
+        assert client.post(LIKELIHOODS, files=[("image", encode(expected[0]))]).status_code == 200
     with connected(proxy.url) as websocket:
         job = websocket.paint(type="generate", n=3, seed=7)
     assert np.array_equal(job.images().reshape(3, 7, 5), expected)
@@ -266,8 +264,7 @@ def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Tr
             answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
             expected = paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
             np.testing.assert_array_equal(painted(answer.json()), expected)
-            body = {"n": 1000, "stream": True, "partial_images": 1}
-            with client.stream("POST", GENERATIONS, json=body) as events:
+            with client.stream("POST", GENERATIONS, json={"n": 1000, "stream": True, "partial_images": 1}) as events:
                 assert next(events.iter_lines()).startswith("event: "), "long before the last image is done"
         with connected(url, additional_headers=headers) as websocket:
             images = websocket.paint(type="generate", n=3, seed=7).images()

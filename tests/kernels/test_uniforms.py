@@ -38,8 +38,7 @@ def test_key_is_the_seed_and_counter_is_position_and_index() -> None:
     words = philox4x32(
         torch.tensor([position, index & 0xFFFFFFFF, index >> 32, 0]), torch.tensor([seed & 0xFFFFFFFF, seed >> 32])
     )
-    exact = ((words[:2] >> 9).double() + 0.5) / 2**23
-    assert torch.equal(draw(seed, index, position).double(), exact)
+    assert torch.equal(draw(seed, index, position).double(), ((words[:2] >> 9).double() + 0.5) / 2**23)
 
 
 # positions whose word begins with 24 zeros or ones, found by search
@@ -66,8 +65,7 @@ def test_every_bit_of_seed_and_index_matters_and_every_position_draws_anew() -> 
         assert not torch.equal(draw(seed=1 << bit), draw(seed=0)), f"bit {bit} of the seed"
     for bit in (0, 10, 31, 32, 40):
         assert not torch.equal(draw(index=1 << bit), draw(index=0)), f"bit {bit} of the index"
-    u = uniforms(torch.tensor(5), torch.tensor(0), torch.arange(3072))
-    assert len(u.unique(dim=0)) == 3072
+    assert len(uniforms(torch.tensor(5), torch.tensor(0), torch.arange(3072)).unique(dim=0)) == 3072
 
 
 def test_integers_of_python_draw_the_same_bits_as_tensors() -> None:

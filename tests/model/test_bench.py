@@ -106,8 +106,7 @@ def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(
 
 
 def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = small_models.model(model.config, seed=1)
-    bits = correctness.bits
+    other, bits = small_models.model(model.config, seed=1), correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
     with pytest.raises(WrongResultError, match=r"recurrent and parallel views differ by .* bits/dim"):
         make_reference(model, (1,))

@@ -203,5 +203,4 @@ def test_python_paints_with_the_defaults_and_says_so(tmp_path: Path) -> None:
 
 def test_the_shipped_digits_are_guided() -> None:
     directory = zoo.find("mnist-small")
-    config = load_config(directory)
-    assert read_defaults(directory, config) == Defaults("any", 2)
+    assert read_defaults(directory, load_config(directory)) == Defaults("any", 2)

@@ -42,11 +42,9 @@ def a_hub(server: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A model, and what may lie beside it."""
     directory = tmp_path / "digits"
     save_model(small_models.model(small_models.config(**small_models.CLASSES)), directory)
-    evaluation = {"dataset": "mnist", "bits_per_dim": 1.25}
-    (directory / "evaluation.json").write_text(json.dumps(evaluation))
+    (directory / "evaluation.json").write_text(json.dumps({"dataset": "mnist", "bits_per_dim": 1.25}))
     (directory / "generation_config.json").write_text('{"class": "horse"}')
     (directory / "README.md").write_text("# digits\n\n![Samples](samples.png)\n![Elsewhere](https://host/x.png)\n")
     (directory / "samples.png").write_bytes(b"a picture")
@@ -64,7 +62,6 @@ def test_a_repository_is_a_cached_directory(a_hub: LocalHub, directory: Path, mo
     assert_same_weights(load_model(directory).state_dict(), load_model(newest).state_dict())
     assert load_model(older).config.classes == small_models.CLASSES["classes"]
     assert hub.pinned("org/digits@main", newest) == f"org/digits@{second}"
-
     # All of it is there now: nothing is downloaded again, and the Hub may be out of reach.
     a_hub.requests.clear()
     assert zoo.find("org/digits@main") == newest

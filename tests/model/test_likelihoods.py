@@ -111,8 +111,7 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
         logs = torch.log_softmax(parameters.double(), dim=-1)
         away = (torch.arange(256) - torch.from_numpy(images).long().unsqueeze(-1)).abs()
         ranges = logs.masked_fill(away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf).logsumexp(dim=-1)
-        expected = -ranges.sum(dim=1).numpy() / np.log(2)
-        np.testing.assert_allclose(found[:, label], expected, rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(found[:, label], -ranges.sum(dim=1).numpy() / np.log(2), rtol=1e-4, atol=1e-9)
     alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
     prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
     while not prefill.done:
@@ -172,8 +171,7 @@ def test_too_many_bits_too_few_and_greys_that_cost_too_much_are_not_typical() ->
 
 
 def test_noise_that_few_test_images_have_is_not_typical() -> None:
-    tails = FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool))
-    assert tails == pytest.approx(6 / 1001)
+    assert FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool)) == pytest.approx(6 / 1001)
 
 
 def test_the_figures_are_read_as_they_were_written() -> None:
@@ -187,8 +185,7 @@ def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_a
     """A transparent canvas is read as white."""
     model = load(zoo.DEFAULT, device="cpu")
     sheet = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png")).reshape(8, 28, 8, 28)
-    digits = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28)
-    canvas = np.zeros((28, 28, 4), np.uint8)
+    digits, canvas = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28), np.zeros((28, 28, 4), np.uint8)
     canvas[..., 3] = digits[0]
     drawing = pixels(open_picture(encode(canvas), model.config, "image"), model.config).reshape(1, 28, 28)
     tails = model.tail_probabilities(np.concatenate([digits, drawing, np.zeros_like(drawing)]))

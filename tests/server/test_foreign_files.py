@@ -87,7 +87,6 @@ VALID: dict[str, Callable[[Path], object]] = {  # writes a file that is read
 
 @pytest.fixture
 def place(tmp_path: Path, grey_directory: Path) -> Path:
-    """A model's directory, with a certificate."""
     place = tmp_path / "place"
     shutil.copytree(grey_directory, place)
     write_certificate(place / "cert.pem", place / "key.pem", "stranger")

@@ -19,15 +19,12 @@ from tests.support.server.running_server import SCANLINE
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command printed, and its exit status."""
-
     status: int
     out: str
     err: str
 
 
 def scanline(*arguments: object) -> Ran:
-    """`scanline ARGUMENTS`."""
     out, err = StringIO(), StringIO()
     with (
         patch.object(sys, "argv", ["scanline", *map(str, arguments)]),
@@ -41,7 +38,6 @@ def scanline(*arguments: object) -> Ran:
 
 
 def in_a_process(*arguments: object) -> Ran:
-    """`scanline ARGUMENTS` as a process of its own."""
     command, environment = [SCANLINE, *map(str, arguments)], {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return Ran(ran.returncode, ran.stdout, ran.stderr)

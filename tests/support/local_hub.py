@@ -68,8 +68,6 @@ class Repository:
 
 @dataclass
 class LocalHub:
-    """The server's address, its repositories, what it was asked, and what it answers."""
-
     url: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)  # METHOD PATH
@@ -149,8 +147,7 @@ class LocalHub:
         name = f"{asked['organization']}/{asked['name']}"
         known = name in self.repositories
         if not known:
-            private = asked.get("private") or asked.get("visibility") == "private"
-            self.repositories[name] = Repository(private=private)
+            self.repositories[name] = Repository(private=asked.get("private") or asked.get("visibility") == "private")
             self.repositories[name].commit({".gitattributes": b""}, message="initial commit")
         return Answer(json.dumps({"url": f"{self.url}/{name}", "name": name}).encode(), 409 if known else 200)
 
@@ -230,7 +227,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def local_hub() -> Iterator[LocalHub]:
-    """Run the server."""
     hub = LocalHub()
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub})) as server:
         hub.url = f"http://127.0.0.1:{server.server_port}"

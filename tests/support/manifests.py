@@ -13,7 +13,6 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
 def documents(path: str) -> list[dict[str, Any]]:
-    """The documents of a YAML file."""
     return list(yaml.safe_load_all((DEPLOY / path).read_text()))
 
 

@@ -213,8 +213,7 @@ class PrefillQueue:
                 raise
             self._charge(self.clock() - began, clients)
             return self._fail(self.batch, self.state)
-        run = (state.position - before) // state.step_bytes
-        expected = self.pass_seconds or PASS_SECONDS
+        run, expected = (state.position - before) // state.step_bytes, self.pass_seconds or PASS_SECONDS
         self.credit -= expected
         host_seconds = self.clock() - began
         started = Pass(self.batch, state, run, state.done, clients, began, host_seconds, expected, seconds)

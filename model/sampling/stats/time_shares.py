@@ -58,8 +58,7 @@ class TimeShares:
         """Begin with new clients, and remember of those that have left what they owe."""
         credit = CREDIT * self.overdraft
         least = self.now - credit
-        left = {client: used for client, used in self.used.items() if client not in images}
-        away = self.away | left
+        away = self.away | {client: used for client, used in self.used.items() if client not in images}
         self.used = {
             client: self.used.get(client, max(self.now - credit / count, away.pop(client, least)))
             for client, count in images.items()

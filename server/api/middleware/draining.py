@@ -18,8 +18,7 @@ CONNECTION_CLOSE = (b"connection", b"close")
 
 def shutting_down() -> ApiError:
     """Return the answer to a request that comes while the server drains."""
-    message = "The server is shutting down; retry in a moment."
-    return ApiError(503, message, code="shutting_down", headers=RETRY_SOON)
+    return ApiError(503, "The server is shutting down; retry in a moment.", code="shutting_down", headers=RETRY_SOON)
 
 
 class DrainingMiddleware:
@@ -47,7 +46,6 @@ class DrainingMiddleware:
     async def _run_interruptible(self, scope: Scope, receive: Receive, send: Send) -> None:
         start: Message | None = None
         is_complete = False
-
         try:
             async with self.lifecycle.interruptible(is_arriving=True) as accept:
 

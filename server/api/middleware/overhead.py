@@ -45,14 +45,12 @@ class OverheadMiddleware:
             return
         client = self.budgets.client(client_of(scope).address)
         overhead = scope[OVERHEAD] = ClientOverhead(self.budgets.overhead, client, self.lifecycle)
-        is_for_work = scope["path"].startswith(WORK_PREFIX)
-        probe = 0.0
+        is_for_work, probe = scope["path"].startswith(WORK_PREFIX), 0.0
         if scope["type"] == "http" and scope["path"] in PROBES:
             probe = METRICS_UNITS if scope["path"] == "/metrics" else 1.0
         # A client over its rate waits here, before any of its body is read.
         if seconds := await overhead.wait(probe):
             bind_contextvars(delayed=round(seconds, 3))
-
         status, size, is_complete = 0, 0, False
 
         async def measured_receive() -> Message:

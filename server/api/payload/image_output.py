@@ -122,7 +122,7 @@ def upload_headers(uploaded: tuple[str, ...]) -> dict[str, str]:
     return {"x-scanline-uploads-resized-from": ", ".join(uploaded)} if uploaded else {}
 
 
-def image_output(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -> ImageOutput:
+def output_of(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -> ImageOutput:
     """Return the output of a request for `n` images; InvalidInput where its size is none, too large, or another than
     the model's without `resize`."""
     by_name = fields.response_format is None and fields.model in URL_BY_DEFAULT

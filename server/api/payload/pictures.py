@@ -64,8 +64,7 @@ class UploadedPictures:
 
     def _known(self, data: bytes, mask: bytes | None, mask_size: str, clean: Clean) -> tuple[bytes, bytes]:
         """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
-        config = self.model.config
-        picture = self._open(data, "image")
+        config, picture = self.model.config, self._open(data, "image")
         if mask_size not in (size_of(picture), config.size):
             reason = f"mask is {mask_size}; it must have the size of image, {size_of(picture)}, or of the model."
             raise InvalidInput(reason, "mask", "wrong_size")

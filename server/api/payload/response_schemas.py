@@ -2,15 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from scanline.server.models.registry import ModelState
 
 
-class ImageData(BaseModel):
+class ImageData(BaseModel, serialize_by_alias=True, validate_by_name=True):
     """One image of a response."""
-
-    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     b64_json: str | None = None
     url: str | None = None  # a data URL, in the place of b64_json, if response_format is url
@@ -64,10 +62,8 @@ class ImagesAnswer(DecodingsAnswer):
     guidance: float
 
 
-class ImageCode(BaseModel):
+class ImageCode(BaseModel, serialize_by_alias=True, validate_by_name=True):
     """One image's code; class is that under which it is coded, null where without one it is shorter."""
-
-    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     index: int
     code: str = Field(description="a .scan file of this image, in base64")
@@ -145,11 +141,9 @@ class EvidenceAnswer(ResizedUploads):
     data: list[Evidence]
 
 
-class ClassificationData(OutlierFields):
+class ClassificationData(OutlierFields, serialize_by_alias=True, validate_by_name=True):
     """One image, by the classes' names; all classes are equally likely beforehand. The last three are null where it was
     not read by bits."""
-
-    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     index: int
     class_: str = Field(alias="class")  # the most probable one
@@ -213,11 +207,9 @@ class Readiness(BaseModel):
     models: dict[str, ModelState] | None = None
 
 
-class DefaultFields(BaseModel):
+class DefaultFields(BaseModel, serialize_by_alias=True, validate_by_name=True):
     """What a model paints with where a request does not say: a class and guidance of images painted from nothing,
     particles of completions."""
-
-    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True)
 
     class_: str | None = Field(alias="class")
     guidance: float

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -169,10 +168,8 @@ Repeats = Annotated[
 ]
 
 
-class ModelField(BaseModel):
+class ModelField(BaseModel, extra="forbid", strict=True, frozen=True):
     """The field of every request."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     model: str | None = None
 

@@ -75,8 +75,7 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
     if kind == "multipart/form-data":
         most = max(MAX_RESIZED_BYTES, max_picture_bytes(models))
         files = ("code", models.max_images, sys.maxsize) if has_codes else ("image", models.max_images, most)
-        parts = await read_form(request, *files)
-        return schema.model_validate(_form_fields(parts, schema), strict=False)
+        return schema.model_validate(_form_fields(await read_form(request, *files), schema), strict=False)
     if has_codes and kind in (MEDIA_TYPE, BYTES):
         return schema.model_validate({"code": [bytes(await _body(request))]})
     own = f", {MEDIA_TYPE}" if has_codes else ""
@@ -129,8 +128,7 @@ def _text_of(picture: Any, param: str) -> Any:
 
 def _check_encoding(request: Request) -> None:
     """Raise ApiError where a body is compressed."""
-    encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ApiError(415, "Send the body without a Content-Encoding.", code="unsupported_encoding")
 
 

@@ -29,8 +29,7 @@ from scanline.server.models.registry import ModelRegistry
 
 def router(models: ModelRegistry) -> APIRouter:
     """Return the route over `models`."""
-    routes = APIRouter(prefix="/v1/images", tags=["images"])
-    body = upload_body(CodesRequest, {})
+    routes, body = APIRouter(prefix="/v1/images", tags=["images"]), upload_body(CodesRequest, {})
 
     @routes.post("/codes", response_model=CodesAnswer, responses=coded(), openapi_extra=body)
     async def encode_images(request: Request) -> Response:
@@ -45,8 +44,7 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
     if (ready := model.engine.ready) is None:
         raise EngineUnavailableError
     is_file = fields.output_format == "file" or MEDIA_TYPE in accepted(request)
-    names = [fields.class_name] * len(fields.image)
-    precision = model.engine.options.precision
+    names, precision = [fields.class_name] * len(fields.image), model.engine.options.precision
     task = encode.plan(model, EncodeValues(names, ready.coding, precision, fields.images_a_code, is_file))
     models.check_count(task.count, "image", "with the class and without" if task.has_labels else "")
     bind_contextvars(model=model.id, images=len(fields.image))
@@ -56,8 +54,7 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
         async with finished(request, models, model, task, client_of(request.scope).id, pictures):
             if is_file:
                 name = f'attachment; filename="images{SUFFIX}"'
-                uploaded = upload_headers(pictures.resized)
-                headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **uploaded}
+                headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **upload_headers(pictures.resized)}
                 chunks = _file(task)
             else:
                 headers, codes = {"content-type": JSON}, task.result().codes

@@ -101,8 +101,7 @@ class EventStream(Response):
         async for _ in job.changes():
             await do_work(task)
             part = task.take()
-            changed = {*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()
-            for row in sorted(changed):
+            for row in sorted({*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()):
                 for number, picture, is_provisional in partials.due(row):
                     event = await self._event("partial_image", row, picture)
                     event["partial_image_index"] = number
@@ -136,8 +135,7 @@ class EventStream(Response):
 
 async def _send_event(send: Send, name: str, data: dict[str, Any]) -> bool:
     """Send an event; return True if the connection did not take it at once, because its client is behind."""
-    message = {"type": "http.response.body", "body": sse_event(name, data), "more_body": True}
-    task = asyncio.ensure_future(send(message))
+    task = asyncio.ensure_future(send({"type": "http.response.body", "body": sse_event(name, data), "more_body": True}))
     try:
         await asyncio.sleep(0)  # one turn of the event loop: enough for a send that need not wait
         is_behind = not task.done()

@@ -21,13 +21,7 @@ from scanline.server.api.openapi import code_body, json_body, painted, upload_bo
 from scanline.server.api.payload import schemas
 from scanline.server.api.payload.accept import accepted
 from scanline.server.api.payload.answers import JSON, NPY, WorkingResponse, painted_chunks, send_answer
-from scanline.server.api.payload.image_output import (
-    MEDIA_TYPES,
-    check_still,
-    image_metadata,
-    image_output,
-    seed_headers,
-)
+from scanline.server.api.payload.image_output import MEDIA_TYPES, check_still, image_metadata, output_of, seed_headers
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, PaintFields
@@ -80,7 +74,7 @@ def _respond(
     model, task = decoding or paint_task(models, cast("PaintFields", fields))
     resize, config = models.resizes(fields.size_policy), model.config
     shown = task.shown
-    output = replace(image_output(fields, config, len(shown), resize), columns=task.columns)
+    output = replace(output_of(fields, config, len(shown), resize), columns=task.columns)
     media_type = _media_type(request, fields)
     rows, columns = (1, 1) if media_type == JSON else grid(len(shown), task.columns)
     width, height = output.size or (config.width, config.height)

@@ -35,15 +35,13 @@ def router(models: ModelRegistry) -> APIRouter:
     """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
     likelihood, classified = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
-    refused = errors(*WORK_ERRORS)
-    either = LikelihoodsAnswer | EvidenceAnswer
+    refused, either = errors(*WORK_ERRORS), LikelihoodsAnswer | EvidenceAnswer
 
     @routes.post("/likelihoods", response_model=either, responses=refused, openapi_extra=likelihood)
     async def score_images(request: Request) -> Response:
         """Return how many bits the model needs for given images, or for their known pixels whatever the others are."""
         fields = await read_fields(request, LikelihoodRequest, models)
-        model = models.usable(fields.model)
-        return (_estimate if fields.has_mask else _score)(models, model, request, fields)
+        return (_estimate if fields.has_mask else _score)(models, models.usable(fields.model), request, fields)
 
     @routes.post("/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classified)
     async def classify_images(request: Request) -> Response:
@@ -90,8 +88,7 @@ def _estimate(models: ModelRegistry, model: ServedModel, request: Request, field
 
     def answer(uploaded: tuple[str, ...], found: Estimates) -> AsyncIterator[bytes]:
         drawn = {"seed": found.seed, "particles": found.particles, "repeats": fields.repeats}
-        whole = EvidenceAnswer(**_common(model, uploaded), **drawn)
-        return listed_chunks(whole, _evidence(found), task.count)
+        return listed_chunks(EvidenceAnswer(**_common(model, uploaded), **drawn), _evidence(found), task.count)
 
     return _read(models, model, request, fields, task, answer)
 

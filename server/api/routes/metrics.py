@@ -48,10 +48,7 @@ GAUGES: dict[str, tuple[str, Value]] = {
         "Images that were accepted and are not painted yet, each particle counted, a guided image twice.",
         lambda e: e.reserved_images,
     ),
-    "unread_bytes": (
-        "Bytes of finished images whose requests are not answered yet.",
-        lambda e: e.admission.total.unread_bytes,
-    ),
+    "unread_bytes": ("Bytes of finished images of unanswered requests.", lambda e: e.admission.total.unread_bytes),
     "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
     "max_waiting_images": (
         "Limit of waiting images, each particle counted, a guided image twice; requests beyond it are rejected.",
@@ -66,19 +63,13 @@ LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # only of models that have been
     "model_load_duration_seconds": ("Seconds from the engine's start until it was ready.", lambda e: e.load_seconds),
 }
 COUNTERS: dict[str, tuple[str, Value]] = {
-    "generation_tokens": (
-        "Bytes painted, including known bytes that the engine stepped over.",
-        lambda e: e.stats.painted_bytes,
-    ),
+    "generation_tokens": ("Bytes painted, and known ones that were stepped over.", lambda e: e.stats.painted_bytes),
     "prompt_tokens": ("Known bytes at the start of images, processed by prefill.", lambda e: e.stats.known_bytes),
     "prefix_cache_hits": (
         "Bytes of generation_tokens that took no step: other images had painted the same from the start.",
         lambda e: e.stats.shared_bytes,
     ),
-    "engine_steps": (
-        "Engine steps; each paints a byte, or a whole pixel, of every image in flight.",
-        lambda e: e.stats.steps,
-    ),
+    "engine_steps": ("Steps; each paints a byte, or a whole pixel, of every image in flight.", lambda e: e.stats.steps),
     "engine_restarts": ("Engine restarts after a crash or a hang.", lambda e: e.restarts),
     "stream_frames_coalesced": (
         "Updates of streamed images that were merged because the client was behind.",
@@ -195,8 +186,7 @@ def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     info = GaugeMetricFamily(PREFIX + "build_info", "Versions of this server; the value is 1.", labels=list(build))
     info.add_metric(list(build.values()), 1)
     yield info
-    labels = ["method", "path", "status"]
-    responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=labels)
+    responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=["method", "path", "status"])
     for (method, path, status), count in sorted(counters.responses.items()):
         responses.add_metric([method, path, str(status)], count)
     yield responses
@@ -205,8 +195,7 @@ def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     for code, count in sorted(counters.errors.items()):
         failures.add_metric([code], count)
     yield failures
-    value = counters.open_websockets
-    yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=value)
+    yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=counters.open_websockets)
 
 
 @cache
@@ -257,8 +246,7 @@ def _model_info(models: Iterable[ServedModel]) -> Metric:
     for model in models:
         ready = model.engine.ready
         assert ready is not None
-        precision = model.engine.options.precision
-        info.add_metric([model.id, precision, ready.backend, ready.device, model.config.size], 1)
+        info.add_metric([model.id, model.engine.options.precision, ready.backend, ready.device, model.config.size], 1)
     return info
 
 
@@ -279,9 +267,7 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
     jobs = CounterMetricFamily(PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels)
     done = CounterMetricFamily(PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels)
     refused = CounterMetricFamily(
-        PREFIX + "requests_rejected",
-        "Requests that were not accepted, by reason.",
-        labels=["model_name", "reason"],
+        PREFIX + "requests_rejected", "Requests that were not accepted, by reason.", labels=["model_name", "reason"]
     )
     for model in models:
         counters = model.engine.counters
@@ -306,6 +292,5 @@ def _histograms(
     family = HistogramMetricFamily(PREFIX + name, about, labels=labels)
     for values, histogram in histograms.items():
         bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
-        buckets = list(zip(bounds, accumulate(histogram.counts), strict=True))
-        family.add_metric(list(values), buckets, histogram.sum)
+        family.add_metric(list(values), list(zip(bounds, accumulate(histogram.counts), strict=True)), histogram.sum)
     return family

@@ -30,8 +30,7 @@ SUBPROTOCOL = "scanline"  # a browser that offers a key as a second subprotocol 
 
 def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters) -> APIRouter:
     """Return the websocket route over `models`; errors of its jobs are counted in `counters`."""
-    routes = APIRouter()
-    throttle = FrameThrottle(settings.max_frames_per_second)
+    routes, throttle = APIRouter(), FrameThrottle(settings.max_frames_per_second)
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
@@ -82,8 +81,7 @@ class Connection:
         name: JobId | None = None
         try:
             message = await parse_object(text, self.runner.models)
-            name = pop_id(message)
-            kind = message.pop("type", None)
+            name, kind = pop_id(message), message.pop("type", None)
             if kind == "cancel":
                 await self._cancel(name)
             else:

@@ -40,8 +40,7 @@ def pop_id(message: dict[str, Any]) -> JobId | None:
     is_number = type(name) is int and abs(name) < 2**63
     if name is None or is_number or (type(name) is str and len(name) <= MAX_ID_CHARACTERS):
         return name
-    reason = f"id must be a whole number of 64 bits or text of at most {MAX_ID_CHARACTERS} characters."
-    raise InvalidInput(reason, "id")
+    raise InvalidInput(f"id must be a whole number of 64 bits or text of at most {MAX_ID_CHARACTERS} characters.", "id")
 
 
 async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -> PaintFields:

@@ -61,7 +61,6 @@ class ClientTransport(asyncio.Transport):
         self.taken = 0  # bytes that the client's side has taken, at the last progress
         self.progress_time = 0.0
         self.send_timer: TimerHandle | None = None
-
         connections.open.add(self)
         connections.budgets.connections.add(self.client, 1)
         socket = transport.get_extra_info("socket")
@@ -145,8 +144,7 @@ class ClientTransport(asyncio.Transport):
 
     def count_arriving(self, now: int) -> None:
         """Count what the connection holds now; if that is too much, reading pauses, and then it is refused."""
-        budget = self.connections.budgets.arriving
-        more = now - self.arriving
+        budget, more = self.connections.budgets.arriving, now - self.arriving
         if not more or self.is_released:
             return
         budget.add(self.client, more)
@@ -193,8 +191,7 @@ class ClientTransport(asyncio.Transport):
         self.unread = now
 
     def _watch_progress(self) -> None:
-        seconds = self.connections.send_timeout / PROGRESS_CHECKS
-        self.send_timer = self.loop.call_later(seconds, self._check_progress)
+        self.send_timer = self.loop.call_later(self.connections.send_timeout / PROGRESS_CHECKS, self._check_progress)
 
     def _check_progress(self) -> None:
         self.send_timer = None

@@ -316,8 +316,7 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.ignores_upgrade:  # a CONNECT, which has been refused as any unknown method
             return
         self.ignores_upgrade = self.in_message = False
-        version = self.parser.get_http_version()
-        head = head_without_upgrade(self.parser.get_method(), self.url, version, self.headers)
+        head = head_without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
         self.parser = httptools.HttpRequestParser(self)
         super().data_received(head)
 

@@ -58,8 +58,7 @@ def complete(
     checked_particles(particles, guidance or 1.0)
     shown_film = film_of(out, film, frames, seconds, scale)
     scale = scale or (LABELLED_SCALE if labels else 1)
-    pictures = picture_files(pictures)
-    seed = checked_seed(seed)
+    pictures, seed = picture_files(pictures), checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     values = CompleteValues(n, seed, class_name, None, temperature, guidance, particles)
@@ -83,8 +82,7 @@ def complete(
     images, kept = images.reshape(len(given), -1, *config.image_shape), kept.reshape(-1, config.height, config.width)
     if labels:
         names = [picture.stem for picture in pictures] if len(pictures) > 1 else ()
-        titles = ("occluded", *map(str, range(1, n + 1)), "original")
-        save_classes(images, names, out, shown_film, scale, titles, kept)
+        save_classes(images, names, out, shown_film, scale, ("occluded", *map(str, range(1, n + 1)), "original"), kept)
     else:
         save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept, scale=scale)
 
@@ -97,5 +95,4 @@ def complete(
     more: dict[str, object] = {**tasks[0].used}
     more |= {"class": painted[0].class_names(config)[0]} if tasks[0].label(0) else {}
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
-    bits_per_dim = np.concatenate([one.bits_per_dim for one in painted])
-    print_summary(bits_per_dim, "completions", out, seed, as_json, more, words)
+    print_summary(np.concatenate([one.bits_per_dim for one in painted]), "completions", out, seed, as_json, more, words)

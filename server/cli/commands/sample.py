@@ -95,7 +95,6 @@ def sample(
     with model_bar("painting") as progress:
         loaded.run(tasks, "painting", progress)
     painted = [task.result() for task in tasks]
-
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
     if each_class:
         save_classes(images, config.class_names, out, shown_film, scale or 1)

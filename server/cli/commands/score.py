@@ -29,8 +29,7 @@ def score(
     repeats: Annotated[
         int | None,
         typer.Option(
-            help=f"Completions of each picture for its estimate, 2 to {MAX_REPEATS}.",
-            show_default=str(DEFAULT_REPEATS),
+            help=f"Completions of each picture for its estimate, 2 to {MAX_REPEATS}.", show_default=str(DEFAULT_REPEATS)
         ),
     ] = None,
     seed: Seed = None,
@@ -52,11 +51,9 @@ def score(
     checked_particles(particles)
     seed = checked_seed(seed)
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
-    pictures = picture_files(pictures)
-    loaded = load(model, device=device)
+    pictures, loaded = picture_files(pictures), load(model, device=device)
     if is_estimate:
-        known_by = "keep_rows" if mask is None else str(mask)
-        values = EstimateValues(1, repeats, seed, class_name, particles, known_by)
+        values = EstimateValues(1, repeats, seed, class_name, particles, "keep_rows" if mask is None else str(mask))
         rows = _estimates(loaded, values, pictures, keep_rows, mask, clean)
     else:
         rows = _scores(loaded, pictures, clean, class_name)

@@ -74,8 +74,7 @@ class EngineOptions:
 
         limit_torch_threads()
         device, backends = resolve_backend(self.device, self.backend)
-        model = load_model(self.directory, device)
-        chosen = precision(self.precision)
+        model, chosen = load_model(self.directory, device), precision(self.precision)
         state_bytes = chosen.state_bytes(model.config, device)
         slots = self.slots or auto_slots(state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state)
         log.info("%s on %s: %s slots of %s bytes", self.name, device, slots, state_bytes)

@@ -49,8 +49,7 @@ class MainProcess:
 
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
         """Have the main process reload a model; exceptions as of its reloader."""
-        model = self.models.find(name)
-        if error := await self.pipe.call("reload", model.id):
+        if error := await self.pipe.call("reload", self.models.find(name).id):
             raise error
         return self.models.find(name)
 

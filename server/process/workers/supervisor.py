@@ -53,11 +53,7 @@ class Supervisor:
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
         self.ended: list[Metric] = []  # what processes that have ended have counted
-        self.methods: dict[str, Method] = {
-            "metrics": self._metrics,
-            "reload": self._reload,
-            "drained": self._drained,
-        }
+        self.methods: dict[str, Method] = {"metrics": self._metrics, "reload": self._reload, "drained": self._drained}
 
     async def run(self) -> list[int]:
         """Keep all API processes alive until `stop`; return the statuses they exited with then."""
@@ -76,8 +72,7 @@ class Supervisor:
         """Let all API processes drain and exit; those that take too long are killed."""
         self.stopping.set()
         self.signal(signal.SIGTERM)
-        late = self.settings.drain_seconds + EXIT_SECONDS
-        asyncio.get_running_loop().call_later(late, self.signal, signal.SIGKILL)
+        asyncio.get_running_loop().call_later(self.settings.drain_seconds + EXIT_SECONDS, self.signal, signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
         """Send all API processes a signal."""

@@ -137,8 +137,7 @@ def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
     changed = getattr(mine, name).clone()
     number = changed[2] if name == "bits" else changed[1, 2].flatten()[3]
     number.copy_(torch.nextafter(number, torch.tensor(9.0, dtype=number.dtype)))
-    theirs = replace(mine, **{name: changed})
-    assert mine.differences(theirs) == {"images": 0, "bits": 0, "s": 0, "z": 0, name: 1}
+    assert mine.differences(replace(mine, **{name: changed})) == {"images": 0, "bits": 0, "s": 0, "z": 0, name: 1}
 
 
 def test_later_snapshots_are_compared_with_the_largest_before() -> None:
@@ -172,7 +171,6 @@ def test_every_part_runs(path: Path, dry_run: list[str]) -> None:
     assert {name: part["status"] for name, part in parts.items()} == {part.name: "done" for part in PARTS}
     assert [name for name, part in parts.items() if not part["findings"]] == []
     findings = [finding for part in parts.values() for finding in part["findings"]]
-    differing = [finding["value"] for finding in findings if finding["name"].endswith("/differing")]
-    assert set(differing) == {0}
+    assert {finding["value"] for finding in findings if finding["name"].endswith("/differing")} == {0}
     assert main([*dry_run, "--resume"]) == 0
     assert recorded(path) == parts

@@ -48,8 +48,7 @@ def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, giv
 
 
 def test_the_returned_state_carries_no_gradient() -> None:
-    inputs = [x.requires_grad_() for x in sequence(66)]
-    assert not any(x.requires_grad for x in causal_linear_attention(*inputs)[1:])
+    assert not any(x.requires_grad for x in causal_linear_attention(*[x.requires_grad_() for x in sequence(66)])[1:])
 
 
 def test_arguments_are_not_changed_and_later_positions_change_nothing_before_them() -> None:
@@ -92,15 +91,12 @@ def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple
         causal_linear_attention(queries, queries, right, weight=torch.ones(2, 8))
 
 
-MASK = torch.tensor([[True] * 9 + [False] * 4, [True] * 13])
-
-
-@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "padded"])
+@pytest.mark.parametrize("queries", [13, 7])
 @pytest.mark.parametrize("widths", [(8, 5), (5, 8), (2, 1)])
-def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], mask: torch.Tensor | None) -> None:
-    inputs = [x.requires_grad_() for x in sequence(13, *widths)]
+def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], queries: int) -> None:
+    inputs = [x.requires_grad_() for x in (sequence(queries, *widths)[0], *sequence(13, *widths)[1:])]
     wide = [x.detach().double().requires_grad_() for x in inputs]
-    expected, result = reference.linear_attention(*wide, mask), linear_attention(*inputs, mask)
+    expected, result = reference.linear_attention(*wide), linear_attention(*inputs)
     assert_close("y", expected, result)
     gradient = torch.randn_like(result)
     expected.backward(gradient.double())
@@ -109,26 +105,10 @@ def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], ma
         assert_close(f"gradient of {name}", a.grad, b.grad)
 
 
-def test_padding_changes_nothing_whatever_it_holds() -> None:
-    q, k, v = sequence(13)
-    alone = linear_attention(q[:1, :, :9], k[:1, :, :9], v[:1, :, :9])
-    k[0, :, 9:], v[0, :, 9:] = float("nan"), float("inf")
-    padded = linear_attention(q, k, v, MASK)
-    assert_close("y", alone, padded[:1, :, :9])
-    assert padded.isfinite().all()
-
-
-def test_queries_of_another_length_and_a_sequence_without_keys() -> None:
-    (q, _, _), (_, k, v) = sequence(7), sequence(13)
-    y = linear_attention(q, k, v, MASK & torch.tensor([[True], [False]]))
-    assert_close("y", reference.linear_attention(q[:1], k[:1], v[:1], MASK[:1]), y[:1])
-    assert torch.equal(y[1], torch.zeros_like(y[1]))
-
-
-@pytest.mark.parametrize(("keys", "mask"), [((2, 3, 13, 7), 13), ((2, 3, 12, 8), 13), ((2, 3, 13, 8), 12)])
-def test_keys_and_masks_that_do_not_fit_are_refused(keys: tuple[int, ...], mask: int) -> None:
+@pytest.mark.parametrize("keys", [(2, 3, 13, 7), (2, 3, 12, 8)])
+def test_keys_that_do_not_fit_are_refused(keys: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        linear_attention(torch.ones(2, 3, 13, 8), torch.ones(keys), torch.ones(2, 3, 13, 5), torch.ones(2, mask) > 0)
+        linear_attention(torch.ones(2, 3, 13, 8), torch.ones(keys), torch.ones(2, 3, 13, 5))
 
 
 WIDTH = 32

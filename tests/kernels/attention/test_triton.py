@@ -125,16 +125,16 @@ def test_of_a_projection_results_and_the_gradient_are_those_of_the_reference(
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A GPU that lacks nothing, so far as it is asked; without one, the interpreter."""
-    attention._on_gpu.cache_clear()
+    attention._best_on_gpu.cache_clear()
     monkeypatch.setattr(gpu, "missing", lambda device: None)
     for name in ("LONG", "SEGMENT"):  # few positions, for the interpreter, and still all kernels
         monkeypatch.setattr(kernels, name, 16)
     yield monkeypatch
-    attention._on_gpu.cache_clear()
+    attention._best_on_gpu.cache_clear()
 
 
 def best(gradients: bool) -> object:
-    return attention._on_gpu(torch.device(DEVICE), torch.float32, 8, 6, gradients)
+    return attention._best_on_gpu(torch.device(DEVICE), torch.float32, 8, 6, gradients)
 
 
 @pytest.mark.parametrize("gradients", [False, True])

@@ -31,7 +31,6 @@ def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(height: in
     moments = row_moments(x.flatten(0, 1)).unflatten(0, (pixels, images))
     norm = (weight, bias) if is_normed else None
     h = F.layer_norm(x, (DEPTH,), weight, bias) if is_normed else x
-
     # Slot 1 is of no image; the slots are in another order than the images. What is kept at first is no number.
     slots = there(torch.tensor([2, -1, 0]))[0]
     conv_state = torch.full((3, width + BEYOND, DEPTH), NAN, device=DEVICE)
@@ -50,12 +49,10 @@ def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(height: in
     assert conv_state[1].isnan().all()
     for image in range(images):
         assert torch.allclose(reference(h[:, image].cpu(), conv_weight.cpu(), width), rows[:, image].cpu(), atol=1e-4)
-
     # The second image starts at its own pixel and ends before the last; the rows are read in two parts.
     pixel = torch.arange(pixels, device=DEVICE)[:, None].expand(pixels, images)
     own, first = torch.arange(images, device=DEVICE), torch.tensor(FIRST, device=DEVICE)
-    stop = torch.tensor([pixels, pixels - 1], device=DEVICE)
-    live = (pixel >= first) & (pixel < stop)
+    live = (pixel >= first) & (pixel < torch.tensor([pixels, pixels - 1], device=DEVICE))
     half, out = pixels // 2, torch.zeros_like(rows)
     for part in (slice(0, half), slice(half, pixels)):
         causal_conv_sequence(
@@ -90,7 +87,6 @@ def test_results_and_gradients_are_the_reference(height: int, width: int, depth:
     normed = F.layer_norm(x, (depth,), weight, bias)
     expected = torch.stack([reference(image, conv_weight, width) for image in normed])
     gradients = torch.autograd.grad(expected, (x, weight, bias, conv_weight), g, materialize_grads=True)
-
     ours = [tensor.requires_grad_() for tensor in there(*given)]
     y = normed_causal_conv(*ours[:4], width, dtype)
     assert y.dtype == dtype

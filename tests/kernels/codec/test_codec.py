@@ -24,8 +24,7 @@ def channels(distribution: Categorical | PixelLogistics) -> int:
 
 def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
     """Parameters [ROWS, width] such as trained networks have: scales of a byte to a fifth of the range."""
-    generator = torch.Generator().manual_seed(1)
-    parameters = torch.randn(ROWS, distribution.width, generator=generator)
+    parameters = torch.randn(ROWS, distribution.width, generator=torch.Generator().manual_seed(1))
     if isinstance(distribution, PixelLogistics):
         k, c = distribution.components, distribution.channels
         parameters[:, k : k + k * c] *= 0.5
@@ -34,7 +33,6 @@ def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
 
 
 def drawn(distribution: Categorical | PixelLogistics, parameters: torch.Tensor) -> torch.Tensor:
-    """Bytes [ROWS, C] drawn by the distribution itself."""
     c = channels(distribution)
     uniforms = torch.rand(ROWS, c, 2, generator=torch.Generator().manual_seed(2)).clamp(1e-6, 1 - 1e-6)
     nothing = torch.zeros(ROWS, c, dtype=torch.uint8)

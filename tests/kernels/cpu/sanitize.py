@@ -32,8 +32,7 @@ OPTIONS = {
 def build(kind: str) -> Path:
     folder = ROOT / "build" / "sanitized" / kind
     command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder, "--build-temp", folder / "objects"]
-    flags = os.environ | {"SCANLINE_CXXFLAGS": FLAGS + KINDS[kind]}
-    subprocess.run(command, cwd=ROOT, env=flags, check=True)
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"SCANLINE_CXXFLAGS": FLAGS + KINDS[kind]}, check=True)
     (library,) = folder.rglob("_step.abi*.so")
     return library
 

@@ -51,8 +51,7 @@ def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
         slots = coded(case, [Decoder(code) for code in codes], max(map(len, codes)))
         slots["images"].fill_(0)
         slots["images"][:, : shape.first] = images[:, : shape.first]
-        network = native_vectors.network(case, isa, threads=2)
-        network.advance(slots, shape.bytes)
+        native_vectors.network(case, isa, threads=2).advance(slots, shape.bytes)
         assert torch.equal(slots["images"], images), isa
         for row, (code, of_image) in enumerate(zip(codes, intervals.tolist(), strict=True)):
             decoder = Decoder(code)

@@ -63,8 +63,7 @@ WAIT = 'tt.elementwise_inline_asm "griddepcontrol.wait"'
 
 
 def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
-    cases = {(WAIT, COPY): False, (COPY, WAIT): True, ("scf.for", WAIT, "scf.yield"): True}
-    for lines, found in cases.items():
+    for lines, found in {(WAIT, COPY): False, (COPY, WAIT): True, ("scf.for", WAIT, "scf.yield"): True}.items():
         assert early("\n".join(("tt.func public", *lines)), True) is found
 
 

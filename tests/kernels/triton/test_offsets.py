@@ -49,8 +49,7 @@ def test_a_convolution_of_the_last_slot() -> None:
         (x,) = there(torch.randn(1, depth))
         results = torch.zeros(2, 1, depth, device=DEVICE)
         for kept, count, out in zip((one, many), (1, slots), results, strict=True):
-            position = torch.full((count,), pixel, device=DEVICE)
-            causal_conv(x, conv_weight, last(count), position, kept, 1, out)
+            causal_conv(x, conv_weight, last(count), torch.full((count,), pixel, device=DEVICE), kept, 1, out)
         assert torch.equal(results[0], results[1])
     assert torch.equal(many[-1], one[0])
 

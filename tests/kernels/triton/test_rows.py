@@ -85,7 +85,6 @@ def test_rows_are_those_of_torch(begin: int, size: int, monkeypatch: pytest.Monk
     first, last = torch.full((2, IMAGES), 7, device=DEVICE)
     values = torch.full((STEPS * IMAGES, size), 7, dtype=torch.uint8, device=DEVICE)
     write_rows(*given, slots, rows, at, first, last, values)
-
     row = torch.arange(STEPS * IMAGES)
     image, place = row % IMAGES, begin + row // IMAGES * size
     live = (place >= torch.tensor(POSITION)[image]) & (place < torch.tensor(STOPS)[image])

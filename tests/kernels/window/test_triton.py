@@ -34,8 +34,7 @@ def test_inputs_are_those_of_the_reference_bit_for_bit(window: Window) -> None:
     for i, slot in enumerate(slots.tolist()):
         live = 0 <= slot < len(places)
         assert active[i] == (slot if live else -1)
-        pixel = torch.tensor([[slot if live else 0]])
-        expected = torch.zeros(window.inputs)
+        pixel, expected = torch.tensor([[slot if live else 0]]), torch.zeros(window.inputs)
         if live:
             expected = window.read(images[slot : slot + 1].cpu(), pixel)[0].flatten()
         assert torch.equal(expected.to(DEVICE), found[i, : window.inputs]), slot

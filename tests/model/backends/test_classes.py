@@ -40,7 +40,6 @@ def test_bits_and_known_bits_are_the_cost_of_the_painted_image_under_its_label(v
     known_bits = generator.pool.known_bits[[4, 2, 0, 3, 1]]
     mask = np.stack([spec.mask for spec in specs if spec.mask is not None])
     assert (fetched.images[mask] == np.stack([spec.known for spec in specs if spec.known is not None])[mask]).all()
-
     images = torch.from_numpy(fetched.images)
     found = network.bits(network.parallel(images, labels=torch.tensor(LABELS)), images, network.config.first, length)
     bits = torch.zeros(5, length, dtype=torch.float64)

@@ -35,8 +35,7 @@ def read(
     config: ModelConfig, isa: str, precision: str = "exact", threads: int = 2, count: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
     """Bits, parameters and final state of some images, which have labels where the model has classes."""
-    backend = CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa)
-    return backend_read(backend, config, count)
+    return backend_read(CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa), config, count)
 
 
 def backend_read(backend: CpuBackend, config: ModelConfig, count: int = 3) -> tuple[torch.Tensor, torch.Tensor, State]:
@@ -53,8 +52,7 @@ def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     """What `read` returns, by the parallel view."""
     model, images = small_models.model(config), torch.from_numpy(small_models.images(config, 3))
     state, labels = State.zeros(config, 3), labels_of(config, 3)
-    parameters = model.parallel(images, state, labels=labels)
-    return bits(model, images, labels)[:, config.first :], parameters, state
+    return bits(model, images, labels)[:, config.first :], model.parallel(images, state, labels=labels), state
 
 
 def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:

@@ -46,12 +46,10 @@ def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, valu
     backend = backend_of(name, value, config)
     device = torch.device(DEVICE if name == "cuda" else "cpu")
     images = torch.tensor([[1, UNSOUND, 2, 3], [1, 2, 3, 4]], dtype=torch.uint8, device=device)
-
     pool = SlotPool.empty(config, backend.rows * 2, device)
     pool.images[:2], pool.known[:2], pool.state.position[:2] = images, True, 0
     backend.advance(pool, np.arange(2), config.steps).wait()
     assert pool.bits[:2].isfinite().tolist() == [False, True]
-
     bits = backend.prefill(
         PrefillBatch.of(images, State.zeros(config, 2, device, deferred=backend.deferred), np.array([4, 4]))
     )

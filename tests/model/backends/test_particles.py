@@ -23,8 +23,7 @@ Arrays = dict[str, torch.Tensor]
 
 def pool(seed: int = 0) -> SlotPool:
     """Slots of noise, all particles of different images."""
-    random = torch.Generator().manual_seed(seed)
-    made = SlotPool.empty(CONFIG, SLOTS)
+    random, made = torch.Generator().manual_seed(seed), SlotPool.empty(CONFIG, SLOTS)
     made.state.s.normal_(generator=random)
     made.state.z.normal_(generator=random)
     made.images.random_(0, 256, generator=random)
@@ -49,8 +48,7 @@ def contents(pool: SlotPool) -> Arrays:
 
 
 def uniform(index: int = INDEX, position: int = POSITION) -> float:
-    counter = SEED, index + (particles.RESAMPLING << 32), position
-    return float(uniforms(*map(torch.tensor, counter))[0])
+    return float(uniforms(*map(torch.tensor, (SEED, index + (particles.RESAMPLING << 32), position)))[0])
 
 
 def weights_of(known_bits: list[float]) -> list[float]:
@@ -64,8 +62,7 @@ def effective_of(known_bits: list[float]) -> float:
 
 
 def mean_bits(known_bits: list[float]) -> float:
-    least = min(known_bits)
-    return least - math.log2(sum(weights_of(known_bits)) / len(known_bits))
+    return min(known_bits) - math.log2(sum(weights_of(known_bits)) / len(known_bits))
 
 
 def drawn(weights: list[float], point: float) -> int:
@@ -149,8 +146,7 @@ def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
     assert made.effective_particles[slots].tolist() == [3.0] * 3
     choose(made, groups)
     assert made.evidence_bits[slots].tolist() == [math.inf] * 3
-    chosen = slots[drawn([1.0, 1.0, 1.0], uniform())]
-    assert torch.equal(made.images[4], before["images"][chosen])
+    assert torch.equal(made.images[4], before["images"][slots[drawn([1.0, 1.0, 1.0], uniform())]])
 
 
 def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None:
@@ -177,8 +173,7 @@ def test_a_group_alone_and_among_others_has_the_same_bits() -> None:
     """Groups of 3 fill no whole vector, so that torch's own functions would round some of them in another way."""
     random = np.random.default_rng(0)
     costs = [random.uniform(0, 12, 3).tolist() for _ in range(13)]
-    slots = random.permutation(39).reshape(13, 3)
-    positions = np.arange(13)
+    slots, positions = random.permutation(39).reshape(13, 3), np.arange(13)
     for act in (lambda pool, groups: resample(pool, groups, copy_slots), choose):
         together, alone = pool(), pool()
         for made in (together, alone):

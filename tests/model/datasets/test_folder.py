@@ -101,8 +101,7 @@ def test_one_broken_file_among_hundreds(tmp_path: Path) -> None:
 def test_pictures_are_cropped_to_the_centre_and_resized(tmp_path: Path) -> None:
     wide = np.zeros((20, 60, 3), np.uint8)
     wide[:, 20:40] = 200  # the centre square
-    tall = np.ascontiguousarray(wide.transpose(1, 0, 2))
-    folder(tmp_path, {"wide.png": encode(wide), "tall.png": encode(tall)})
+    folder(tmp_path, {"wide.png": encode(wide), "tall.png": encode(np.ascontiguousarray(wide.transpose(1, 0, 2)))})
     found = load(tmp_path, size=(10, 10))
     assert (found.height, found.width, found.channels) == (10, 10, 1)
     assert np.abs(found.images.astype(int) - 200).reshape(2, 10, 10)[:, 1:-1, 1:-1].max() <= 4  # Lanczos overshoots
@@ -132,8 +131,7 @@ def test_pictures_without_colour_are_grey_in_whatever_mode_they_are_stored(tmp_p
     assert found.channels == 1
     names = ["a.jpg", "b.webp", "palette.gif", "rgb.png", "sixteen.png"]
     for name, image in zip(names, found.images.reshape(-1, 16, 16), strict=True):
-        difference = np.abs(image.astype(int) - smooth).max()
-        assert difference <= (8 if name in ("a.jpg", "b.webp") else 0), name
+        assert np.abs(image.astype(int) - smooth).max() <= (8 if name in ("a.jpg", "b.webp") else 0), name
 
 
 def test_an_animation_is_its_first_frame(tmp_path: Path) -> None:

@@ -292,6 +292,5 @@ def test_a_subset_is_indexed_as_an_array_and_copies() -> None:
     subset = Subset(SPLIT_IMAGES, np.array([5, 7, 9]))
     assert (len(subset), subset.shape) == (3, (3, 12))
     assert (subset[:2] == SPLIT_IMAGES[[5, 7]]).all()
-    taken = subset[np.array([2, 0])]
-    taken[:] = 0
+    subset[np.array([2, 0])][:] = 0
     assert (subset[np.array([2, 0])] == SPLIT_IMAGES[[9, 5]]).all()

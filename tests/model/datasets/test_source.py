@@ -49,8 +49,7 @@ def test_published_files_are_found_where_torchvision_and_kaggle_put_them(tmp_pat
         there = tmp_path / "moved" / at.replace("NAME", file.name).replace("DOTS", file.name.replace("-idx", ".idx"))
         there.parent.mkdir(parents=True, exist_ok=True)
         file.rename(there)
-    found = open_data(tmp_path / "moved", classes=True)
-    assert found.digest == expected.digest
+    assert open_data(tmp_path / "moved", classes=True).digest == expected.digest
 
 
 def folder(directory: Path, files: Sequence[str], same: dict[str, str] | None = None) -> Path:
@@ -142,8 +141,7 @@ def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Pa
     assert len(found.train) + len(found.test) == 5
     assert [str(refused) for refused in found.refused] == ["loop: it links to a folder that is read already"]
     (tmp_path / "real" / "loop").unlink()
-    labels = open_data(tmp_path / "real", classes=True).labels
-    assert labels.names == ("a", "b")
+    assert open_data(tmp_path / "real", classes=True).labels.names == ("a", "b")
 
 
 def test_a_folder_is_split_by_content(tmp_path: Path) -> None:
@@ -229,7 +227,6 @@ DIGITS = np.arange(64) % 10
 
 
 def of_class(found: ImageSet, name: str) -> set[bytes]:
-    """The images of a class, in both parts."""
     label = found.labels.names.index(name) + 1
     parts = ((found.train, found.labels.train), (found.test, found.labels.test))
     return {image.tobytes() for images, of in parts for image in images[np.flatnonzero(of == label)]}
@@ -252,8 +249,7 @@ def test_published_words_are_those_of_a_model_and_begin_with_the_class_name(name
 
 
 def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path: Path) -> None:
-    digest = open_data(write_digits(tmp_path)).digest
-    with mock.patch.dict(DIGESTS, mnist=digest):
+    with mock.patch.dict(DIGESTS, mnist=open_data(write_digits(tmp_path)).digest):
         found = open_data(tmp_path, classes=True)
     assert found.labels.classes == WORDS["mnist"]
     np.testing.assert_array_equal(found.labels.train, DIGITS + 1)

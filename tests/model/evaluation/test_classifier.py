@@ -39,8 +39,7 @@ def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(trained
     assert sum(found.class_shares) == pytest.approx(1)
     assert found.features.shape == (300, 64)
     np.testing.assert_allclose(found.features, classify(trained, TEST[0], batch=7).features, atol=1e-5)
-    noise = np.random.default_rng(2).integers(0, 256, TEST[0].shape, np.uint8)
-    assert classify(trained, noise).recognised.mean() < 0.1
+    assert classify(trained, np.random.default_rng(2).integers(0, 256, TEST[0].shape, np.uint8)).recognised.mean() < 0.1
     assert found.recognised.mean() > 0.3
 
 
@@ -61,14 +60,12 @@ def test_training_is_a_function_of_the_seed_and_changes_neither_images_nor_the_r
 @pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
 def test_negatives_are_half_shuffled_tiles_and_half_random_colours(shape: tuple[int, int, int]) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, *shape), np.uint8)
-    before = images.copy()
-    found = negatives(images, np.random.default_rng(1))
+    before, found = images.copy(), negatives(images, np.random.default_rng(1))
     np.testing.assert_array_equal(images, before)
     assert (found.shape, found.dtype) == (images.shape, np.uint8)
     assert (found != images).reshape(40, -1).any(axis=1).all()
     np.testing.assert_array_equal(found, negatives(images, np.random.default_rng(1)))
-    same = [sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(images, found, strict=True)]
-    assert 10 < sum(same) < 30
+    assert 10 < sum([sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(images, found, strict=True)]) < 30
 
 
 def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: Path) -> None:

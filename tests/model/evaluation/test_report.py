@@ -133,8 +133,7 @@ def test_completions_keep_the_upper_half_and_are_those_of_their_original(found: 
 
 def test_the_sheets_show_the_images_that_their_names_say(found: Comparison) -> None:
     pixels = {name: np.asarray(picture) for name, picture in sheets(found, CONFIG).items()}
-    first = found.painted.images[0].reshape(6, 5)
-    sheet = pixels["unchosen"]
+    first, sheet = found.painted.images[0].reshape(6, 5), pixels["unchosen"]
     assert sheet.shape == (10 * 8, 7 + GAP + NEIGHBOURS * 7, 4)
     np.testing.assert_array_equal(sheet[1:7, 1:6, 0], first)
     np.testing.assert_array_equal(sheet[1:7, 14:19, 1], TRAINING[found.sample_neighbours.indices[0, 0]].reshape(6, 5))
@@ -184,8 +183,7 @@ def cloud(mean: np.ndarray, root: np.ndarray, count: int = 400) -> np.ndarray:
     """[2 count, F] whose sample mean is `mean` and sample covariance is root root^T, exactly up to rounding."""
     noise = RNG.standard_normal((count, len(mean)))
     noise = np.concatenate((noise, -noise))
-    covariance = noise.T @ noise / (len(noise) - 1)
-    white = noise @ np.linalg.inv(np.linalg.cholesky(covariance)).T
+    white = noise @ np.linalg.inv(np.linalg.cholesky(noise.T @ noise / (len(noise) - 1))).T
     return mean + white @ root.T
 
 
@@ -242,7 +240,6 @@ def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
 
 
 def test_neighbours_that_float32_cannot_distinguish_are_ordered_exactly() -> None:
-    image = np.full((1, 3072), 255, np.uint8)
-    pool = np.zeros((4, 3072), np.uint8)
+    image, pool = np.full((1, 3072), 255, np.uint8), np.zeros((4, 3072), np.uint8)
     pool[np.arange(4), 0] = [1, 3, 2, 0]  # squares near 2e8, apart by a few hundred
     assert nearest(image, pool, 4).indices.tolist() == [[1, 2, 0, 3]]

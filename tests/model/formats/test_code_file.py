@@ -47,8 +47,7 @@ def test_what_is_written_is_read(size: tuple[int, int, int]) -> None:
 
 
 def test_a_code_of_nothing_but_zeros_has_the_bytes_that_bound_what_a_file_claims() -> None:
-    shape = (512, 512, 3)
-    file = code_file(np.zeros((3, 1), np.uint8), Codes((b"", b"\1"), 2), shape, CODING, "exact")
+    file = code_file(np.zeros((3, 1), np.uint8), Codes((b"", b"\1"), 2), (512, 512, 3), CODING, "exact")
     assert read(file.to_bytes()).codes.codes == (bytes(6), b"\1\0\0")
     assert 6 * PIXELS_A_BYTE == 2 * 512 * 512 * 3
 
@@ -64,8 +63,7 @@ def test_what_a_file_adds_to_the_bits_of_its_images(mean: float, deviation: floa
 def test_the_images_of_whole_blocks_are_decoded_and_checked() -> None:
     images = RANDOM.integers(256, size=(40, 6), dtype=np.uint8)
     for length, expected in ((1, (*range(32),)), (7, (*range(14, 21), *range(28, 35))), (50, (*range(40),))):
-        codes = Codes((b"?",) * -(-40 // length), length)
-        file = code_file(images, codes, SHAPE, CODING, "exact")
+        file = code_file(images, Codes((b"?",) * -(-40 // length), length), SHAPE, CODING, "exact")
         decoded = file.decoded([18, 30])
         assert decoded == expected
         file.check(decoded, images[list(decoded)])
@@ -97,8 +95,7 @@ def test_a_wrong_file_is_refused_in_one_sentence(data: bytes, sentence: str) -> 
 
 
 def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> None:
-    file = some_file(9, 2)
-    honest = b"exact" + bytes(SHAPE) + bytes([9, 2])
+    file, honest = some_file(9, 2), b"exact" + bytes(SHAPE) + bytes([9, 2])
     for count, length in ((9, 3), (7, 2), (2**62, 2), (2**62, 2**61), (0, 1)):
         lying = honest[:-2] + leb128(count) + leb128(length)
         data = with_checksum(rest_of(file.to_bytes()).replace(honest, lying))

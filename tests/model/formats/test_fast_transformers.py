@@ -80,13 +80,11 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
 )
 def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_path: Path) -> None:
     state = written(length, **sizes)
-    model = from_state(state, HISTOGRAM)
-    save_model(model, tmp_path, torch.float32)
+    save_model(from_state(state, HISTOGRAM), tmp_path, torch.float32)
     images = torch.randint(0, 256, (1, length), dtype=torch.uint8)
     images[:, 5:60] = 0
     images[:, 90:99] = 255
-    expected = their_bits(state, images, sizes["heads"])
-    found = bits(load_model(tmp_path), images)
+    expected, found = their_bits(state, images, sizes["heads"]), bits(load_model(tmp_path), images)
     sane = expected < 20  # beyond, their difference of two sigmoids has no digits left
     assert sane.double().mean() > 0.5
     assert (found[:, 1:] - expected)[sane].abs().max() < 1e-3
@@ -100,8 +98,7 @@ def test_their_own_network_gives_the_same_parameters() -> None:
         attention_type="causal-linear", n_layers=2, n_heads=2, query_dimensions=32, value_dimensions=32,
         feed_forward_dimensions=48,
     )  # fmt: skip
-    network = encoder.get().eval()
-    state = written()
+    network, state = encoder.get().eval(), written()
     own = {name: x for name, x in state.items() if name.startswith("transformer.")}
     network.load_state_dict({name.removeprefix("transformer."): x for name, x in own.items()})
     images = torch.randint(0, 256, (2, 784), dtype=torch.uint8)

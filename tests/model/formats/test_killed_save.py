@@ -110,8 +110,7 @@ def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
             killed_at(step)
             save_model(new, directory, new_dtype)
 
-        status = in_child(save_and_die)
-        found = load_model(directory)
+        status, found = in_child(save_and_die), load_model(directory)
         is_new = is_same(new, found, new_dtype)
         assert is_new or is_same(old, found, old_dtype), f"neither after {step} steps"
         seen.append(is_new)

@@ -76,8 +76,7 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
     reference, state = State.zeros(config, 3), State.zeros(config, 3)
     state.conv_state.fill_(torch.nan)  # of no pixel yet
     for _ in range(config.steps):
-        expected = model.step(images, reference, labels)
-        assert_close("parameters", expected, step(images, state, labels))
+        assert_close("parameters", model.step(images, reference, labels), step(images, state, labels))
     for name in NUMBERS[: 3 if config.causal_conv else 2]:
         assert_close(name, getattr(reference, name), getattr(state, name))
 
@@ -107,8 +106,7 @@ def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_i
     model = model_of(variant)
     step, config = Step(model), model.config
     onnx.checker.check_model(onnx.load_from_string(step.file), full_check=True)
-    facts = step.session.get_modelmeta().custom_metadata_map
-    assert ModelConfig.from_dict(json.loads(facts[CONFIG_KEY])) == config
+    assert ModelConfig.from_dict(json.loads(step.session.get_modelmeta().custom_metadata_map[CONFIG_KEY])) == config
     images, state, other = images_of(model, 1), State.zeros(config, 1), State.zeros(config, 1)
     for position in range(config.first, config.bytes, config.step_bytes):
         painted = images.clone()

@@ -114,8 +114,7 @@ def test_weights_of_any_bytes(directory: Path, data: st.DataObject) -> None:
     header = json.loads(before[8 : 8 + int.from_bytes(before[:8], "little")])
     holder, key = data.draw(st.sampled_from(list(places([header]))))
     holder[key] = data.draw(ODD)
-    text = json.dumps(header).encode()
-    cut = data.draw(st.integers(0, len(before)))
+    text, cut = json.dumps(header).encode(), data.draw(st.integers(0, len(before)))
     try:
         path.write_bytes(len(text).to_bytes(8, "little") + text + before[cut:])
         with printable_refusal():

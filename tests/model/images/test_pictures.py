@@ -46,8 +46,7 @@ def test_lossless_files_are_read_byte_for_byte_and_a_jpeg_by_its_decoder() -> No
 
 def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels() -> None:
     colours, greys = noise(7, 5, 3), noise(3, 4)
-    luma = (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)
-    assert np.abs(read(encode(colours)) - luma).max() <= 1
+    assert np.abs(read(encode(colours)) - (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)).max() <= 1
     np.testing.assert_array_equal(read(encode(greys), COLOUR), np.repeat(greys.reshape(-1), 3))
 
 
@@ -70,8 +69,7 @@ OF_ANY_KIND = {  # label: a file, the pixels [3, 4, 3] that it shows
 def test_uploads_are_read_as_training_reads_them(tmp_path: Path, label: str) -> None:
     data, shown = OF_ANY_KIND[label]
     (tmp_path / "picture").write_bytes(data)
-    trained = load(tmp_path)
-    np.testing.assert_array_equal(np.broadcast_to(trained.images.reshape(3, 4, -1), (3, 4, 3)), shown)
+    np.testing.assert_array_equal(np.broadcast_to(load(tmp_path).images.reshape(3, 4, -1), (3, 4, 3)), shown)
     np.testing.assert_array_equal(read(data, COLOUR), shown.reshape(-1))
 
 
@@ -96,8 +94,7 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
 
 
 def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> None:
-    whole = of_scans(pictures.MAX_SCANS)
-    segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
+    whole, segment = of_scans(pictures.MAX_SCANS), b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
     for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
         np.testing.assert_array_equal(read(data), expected)

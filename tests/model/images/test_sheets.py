@@ -83,8 +83,7 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colo
 def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_is_painted() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     film = Film(2, scale=1)
-    data = encode(picture, film.appearance_frame(1, (40, 40))[0], film, "gif")
-    (first, last), _ = film_frames(data)
+    (first, last), _ = film_frames(encode(picture, film.appearance_frame(1, (40, 40))[0], film, "gif"))
     assert (first == UNPAINTED).all()
     assert np.abs(last.astype(int) - picture).mean() < 20
 

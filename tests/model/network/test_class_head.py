@@ -33,8 +33,7 @@ def test_features_are_the_means_of_the_outputs_in_each_cell(variant: str) -> Non
         first = layer.attention_norm if config.norm == "pre" else layer.query_key_value
         first.register_forward_pre_hook(lambda module, given: outputs.append(given[0][0]))
     model.parallel(image.unsqueeze(0))
-    model = headed(variant)
-    cells = [[[] for _ in range(9)] for _ in range(2)]
+    model, cells = headed(variant), [[[] for _ in range(9)] for _ in range(2)]
     for step, at in enumerate(range(config.first, config.bytes, config.step_bytes)):
         row, column = divmod(at // config.channels, config.width)
         for layer in range(2):
@@ -95,8 +94,7 @@ def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path: Path) -> N
 def test_a_wrong_head_is_refused_in_one_sentence(
     tmp_path: Path, changes: dict[str, torch.Tensor | None], said: dict[str, str], message: str
 ) -> None:
-    path = tmp_path / CLASS_HEAD
-    model = headed()
+    path, model = tmp_path / CLASS_HEAD, headed()
     save_model(model, tmp_path)
     assert model.class_head is not None
     save_class_head(model.class_head, tmp_path)

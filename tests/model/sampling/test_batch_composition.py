@@ -10,6 +10,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from tests.support import small_models
 from tests.support.engine.batch_composition import PARTICLES, Finished, Painter, in_a_batch, painted_alone, watched
+from tests.support.engine.mixed_requests import Mix
 
 WIDE = {"heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 128, "components": 10}
 SIZES = {"cpu": {"height": 4, "width": 3, **WIDE}, "eager": {"height": 3, "width": 3}}
@@ -81,3 +82,15 @@ def test_every_slot_paints_the_same(painter: Painter, alone: dict[str, Finished]
     generator.advance(painter.model.config.steps)
     found = generator.fetch(range(70)).wait()
     assert [(each.tobytes(), cost) for each, cost in zip(found.images, found.bits, strict=True)] == [(image, bits)] * 70
+
+
+MORE = [*((seed, "cpu") for seed in range(1000, 1200)), *((seed, "eager") for seed in range(5))]
+MIXES = [*((seed, "cpu") for seed in range(40)), *(pytest.param(*mix, marks=pytest.mark.fuzz) for mix in MORE)]
+
+
+@pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+@pytest.mark.parametrize(("seed", "backend"), MIXES)
+def test_each_request_of_a_mix_gets_what_it_gets_alone(seed: int, backend: str) -> None:
+    mix = Mix(seed, backend)
+    if faults := mix.run():
+        pytest.fail(f"{mix}:\n" + "\n".join(faults[:6]))

@@ -110,8 +110,7 @@ def test_files_overwritten_in_place_change_no_painted_byte_and_no_digest(
         pytest.skip("needs the compiled library")
     save_model(grey, tmp_path, dtype)
     engine, painting = Engine(Generator(load_model(tmp_path), 2, threads=1, backend=backend)), GenerateRequest(0, 3, 5)
-    before = images_of(run_until_idle(engine, painting))
-    weights = tmp_path / "model.safetensors"
+    before, weights = images_of(run_until_idle(engine, painting)), tmp_path / "model.safetensors"
     size, node = weights.stat().st_size, weights.stat().st_ino
     noise = np.random.default_rng(0).integers(0, 60, size, np.uint8).tobytes() if change == "overwritten" else b""
     with weights.open("r+b") as file:

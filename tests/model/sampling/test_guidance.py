@@ -35,7 +35,6 @@ def model(variant: str) -> Transformer:
 
 
 def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> list[ImageSpec]:
-    """The two specs of a guided image."""
     spec = ImageSpec(7, index, 0.9, label=label, guidance=guidance, **known)
     return [spec, replace(spec, label=0)]
 
@@ -52,7 +51,6 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(vari
     images = torch.from_numpy(fetched.images)
     assert torch.equal(images[0], images[1])
     assert (fetched.images[0][given["mask"]] == given["known"][given["mask"]]).all()
-
     parameters = network.parallel(images, labels=torch.tensor([2, 0]))
     places = torch.arange(config.first, config.bytes).view(config.steps, config.step_bytes)
     draws = uniforms(torch.full_like(places, 7), torch.full_like(places, 3), places)

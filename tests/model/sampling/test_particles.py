@@ -66,10 +66,7 @@ def test_particles_agree_up_to_the_first_byte_in_which_any_differs() -> None:
 
 PARTICLES = 5
 CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-MASKS = {
-    "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
-    "thirds": lambda n: np.arange(n) % 3 == 1,
-}
+MASKS = {"hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2), "thirds": lambda n: np.arange(n) % 3 == 1}
 
 
 class Case:
@@ -94,8 +91,7 @@ class Case:
         return kind(self.model, slots, threads, backend=self.backend)
 
     def check(self, events: Iterable[Event]) -> None:
-        its = {event.index: event for event in events if isinstance(event, Finished)}
-        assert its == self.expected
+        assert {event.index: event for event in events if isinstance(event, Finished)} == self.expected
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +106,7 @@ CASES += and_slow([("plain", "hole", "eager")], ("pixels", "thirds", "eager"))
 @pytest.mark.parametrize(("variant", "mask", "backend"), CASES)
 def test_the_engine_paints_an_image_from_check_to_check(variant: str, mask: str, backend: str) -> None:
     case = Case(variant, mask, backend)
-    generator = case.generator(2 * PARTICLES + 1, 2, QueuedGenerator)
-    case.check(run_until_idle(Engine(generator), case.request))
+    case.check(run_until_idle(Engine(case.generator(2 * PARTICLES + 1, 2, QueuedGenerator)), case.request))
 
 
 @pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
@@ -164,8 +159,7 @@ def test_an_image_that_completes_nothing_has_no_evidence(engine: Engine) -> None
 
 
 def test_more_particles_than_slots_fail_with_a_sentence_and_others_are_painted(plain: Case) -> None:
-    engine = Engine(plain.generator(PARTICLES - 1))
-    events = run_until_idle(engine, plain.request, GenerateRequest(1, 3, seed=0))
+    events = run_until_idle(Engine(plain.generator(PARTICLES - 1)), plain.request, GenerateRequest(1, 3, seed=0))
     sentence = "This server has 4 slots, and an image of 5 particles needs one for each."
     assert [event for event in events if isinstance(event, Failed)] == [Failed(0, sentence, "too_many_particles")]
     assert ended(events, Finished) == [1] * 3
@@ -259,8 +253,7 @@ def chi_square(found: Exact, images: list[bytes]) -> float:
     bins = np.empty(len(order), np.int64)
     bins[order] = np.minimum(BINS * before, BINS - 1).astype(np.int64)
     expected = np.bincount(bins, found.posterior, BINS) * len(images)
-    observed = np.bincount(bins[values], minlength=BINS)
-    used = expected > 0
+    observed, used = np.bincount(bins[values], minlength=BINS), expected > 0
     assert observed[~used].sum() == 0
     return float(((observed - expected)[used] ** 2 / expected[used]).sum())
 

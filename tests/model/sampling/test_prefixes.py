@@ -47,8 +47,6 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int, ba
 
 
 class CountingEngine(Engine):
-    """An engine that counts the images whose known bytes it has read."""
-
     def __init__(self, model: Transformer, slots: int) -> None:
         super().__init__(Generator(model, slots, threads=1))
         self.images_read = 0
@@ -170,7 +168,5 @@ def test_cancelled_edits_leave_none(of_two_slots: CountingEngine, made: list[wea
 def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(of_two_slots: CountingEngine) -> None:
     known = tuple(image.tobytes() for image in IMAGES[:4])
     masks = tuple((np.arange(35) < known_bytes).tobytes() for known_bytes in (15, 0, 35, 15))
-    request = GenerateRequest(0, 8, 3, known=known, masks=masks)
-    events = run_until_idle(of_two_slots, request)
-    assert finished(events) == {0: 8}
+    assert finished(run_until_idle(of_two_slots, GenerateRequest(0, 8, 3, known=known, masks=masks))) == {0: 8}
     assert of_two_slots.images_read == 3, "one of them has no prefix of known bytes"

@@ -34,8 +34,7 @@ def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature: f
     image, known = torch.from_numpy(given.copy()), torch.from_numpy(MASKS[mask](model.config.bytes))[None]
     image[~known] = 0
     for step in range(model.config.steps):
-        places = torch.arange(step * size, (step + 1) * size)
-        parameters = model.parallel(image)[:, step]
+        places, parameters = torch.arange(step * size, (step + 1) * size), model.parallel(image)[:, step]
         draws = uniforms(torch.tensor(seed), torch.tensor(index), places)[None]
         kept = image[:, places], known[:, places]
         image[:, places] = model.distribution.sample(parameters, draws, torch.tensor([temperature]), *kept)

@@ -84,8 +84,7 @@ def run(shares: TimeShares, images: dict[str, int], seconds: float) -> tuple[Cou
     used: Counter[str] = Counter()
     longest = passed = 0.0
     while passed < seconds:
-        chosen = shares.next(images)
-        stepped = {client: images[client] for client in chosen}
+        stepped = {client: images[client] for client in shares.next(images)}
         turn = STEPS * (FIXED + EACH * sum(stepped.values()))
         shares.spent(turn, stepped)
         for client, count in stepped.items():

@@ -130,8 +130,7 @@ def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(impati
         assert (response.status_code, response.json()["error"]) == (504, ERROR)
         assert response.headers["x-should-retry"] == "false", "the request is not to be sent again"
         assert Metrics(client).of("errors_total", code="request_timeout") >= 1
-        fields = {"n": LONG, "stream": True, "partial_images": 3}
-        with client.stream("POST", GENERATIONS, json=fields) as response:
+        with client.stream("POST", GENERATIONS, json={"n": LONG, "stream": True, "partial_images": 3}) as response:
             assert response.status_code == 200
             assert read(response.iter_lines())[-1] == {"error": ERROR}
         job = websocket.paint(type="generate", id="long", n=LONG)
@@ -184,8 +183,7 @@ def test_a_disconnect_during_the_response_cancels_nothing(limited_server: Server
 @pytest.mark.parametrize(("url", "close"), [(GENERATIONS, "half-close"), (EDITS, "reset")])
 def test_a_disconnect_in_a_request(limited_server: Server, limited_client: httpx.Client, url: str, close: str) -> None:
     """The server knows of the request, since it logs it, and neither accepts nor counts an image."""
-    before = Metrics(limited_client)
-    fields = {"image": MASKED["image"], "keep_rows": 3}
+    before, fields = Metrics(limited_client), {"image": MASKED["image"], "keep_rows": 3}
     with open_connection(limited_server) as connection:
         connection.sendall(post_request(url, fields, x_request_id=f"unsent-{close}")[:-20])
         assert Metrics(limited_client).of("num_images_reserved") == 0

@@ -90,8 +90,7 @@ def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(in_process_server: Served) -> None:
     url, _ = in_process_server
     with slow_stream(url, n=IMAGES, seed=7) as response, httpx.Client(base_url=url, timeout=PATIENCE) as client:
-        posted = painted(generate(client, n=IMAGES, seed=7))
-        events = read(response.iter_lines())
+        posted, events = painted(generate(client, n=IMAGES, seed=7)), read(response.iter_lines())
     np.testing.assert_array_equal(images(events), posted)
     # and no partial images of finished images
     parts = Counter(event["index"] for event in named(events, "partial_image"))
@@ -116,8 +115,7 @@ def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
         with connected(url, sock=narrow, **NOT_READING) as websocket:
             websocket.send(type="generate", n=IMAGES, seed=7)
             websocket.receive()
-            posted = wait_for(lambda: accepted(client), "room in the queue")
-            yield websocket, painted(posted.json()).reshape(IMAGES, 35)
+            yield websocket, painted(wait_for(lambda: accepted(client), "room in the queue").json()).reshape(IMAGES, 35)
 
 
 def test_frames_that_a_client_has_not_read_are_merged(in_process_server: Served) -> None:

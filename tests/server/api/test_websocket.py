@@ -248,8 +248,7 @@ def test_a_client_that_does_not_read_blocks_no_other(limited_server: Server, lim
 
 def test_pings_of_one_that_does_not_read_use_no_memory(limited_server: Server, limited_client: httpx.Client) -> None:
     def memory() -> float:
-        text = limited_client.get("/metrics").text
-        return float(text.split("\nprocess_resident_memory_bytes ")[1].split()[0])
+        return float(limited_client.get("/metrics").text.split("\nprocess_resident_memory_bytes ")[1].split()[0])
 
     with not_reading(limited_server) as websocket:
         before = memory()

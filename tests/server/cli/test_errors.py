@@ -86,7 +86,6 @@ USAGE = {  # a command that the parser refuses: part of the message
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
-    """Models, data and pictures, right and wrong."""
     folder = tmp_path_factory.mktemp("folder")
     for name in ("empty", "broken", "data", "pictures"):
         (folder / name).mkdir()

@@ -151,8 +151,7 @@ def test_wrong_options_are_refused(data: Path, tmp_path: Path, options: str, mon
 
 def test_without_matplotlib(data: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    said = refused("evaluate", directory, "--data", data, "--samples", SAMPLES)
-    assert "--samples 0 writes none" in said
+    assert "--samples 0 writes none" in refused("evaluate", directory, "--data", data, "--samples", SAMPLES)
     assert "bits/dim" in done("evaluate", directory, "--data", data, "--samples", 0)
 
 

@@ -111,7 +111,6 @@ def test_a_pushed_model_is_found_and_served(tmp_path: Path, monkeypatch: pytest.
         command = f"`scanline evaluate {directory} --data DIR --save`"
         warning = f"{directory} has no evaluation.json; {command} measures its bits/dim for the card"
         assert ran.err == f"scanline: warning: {warning}\n"
-
         painted = done("sample", "--model", "org/digits", "-n", 2, "--seed", 7, "--out", sheet, "--json")
         assert json.loads(painted)["n"] == 2
         (model,) = served_models(Settings(models=(f"org/digits@{commit}",))).all.values()

@@ -186,8 +186,7 @@ def test_a_misspelt_variable_is_refused_and_those_of_other_programs_pass() -> No
 
 def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCANLINE_API_KEY", "sk-secret")
-    said = refused("serve", "--port", "0")
-    assert said == "SCANLINE_API_KEY is not a setting: did you mean SCANLINE_API_KEYS?"
+    assert refused("serve", "--port", "0") == "SCANLINE_API_KEY is not a setting: did you mean SCANLINE_API_KEYS?"
 
 
 def test_closed_standard_streams_are_opened() -> None:

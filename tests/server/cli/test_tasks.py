@@ -131,7 +131,6 @@ def test_options_are_handed_on_and_the_numbers_of_completions_reported(tmp_path:
 
 
 def saved(folder: Path, *images: np.ndarray) -> list[Path]:
-    """The pictures 0.png, 1.png and so on."""
     files = [folder / f"{index}.png" for index in range(len(images))]
     for file, image in zip(files, images, strict=True):
         file.write_bytes(encode(image))
@@ -218,8 +217,7 @@ def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_pat
     assert said.startswith(f"-  -  {tmp_path / 'clean.png'}  unlike what the model knows (p <= ")
     (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))["data"]
     assert (row["typical"], row["tail_probability"]) == (False, pytest.approx(law.tail_probabilities[0]))
-    as_it_is = model.classify(NOISY, clean="off").bits / 35
-    assert [*row["bits_per_dim"].values()] == pytest.approx(as_it_is[0], rel=1e-6)
+    assert [*row["bits_per_dim"].values()] == pytest.approx((model.classify(NOISY, clean="off").bits / 35)[0], rel=1e-6)
     assert done("score", "--model", directory, file).endswith(f"{file}  {words}\n")
 
 

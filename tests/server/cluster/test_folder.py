@@ -51,8 +51,7 @@ def test_another_recipe_needs_another_folder(tmp_path: Path, what: str) -> None:
 
 
 def test_a_recipe_of_an_older_version_has_no_class(tmp_path: Path) -> None:
-    older = {"model": "mnist-small", "n": 12, "seed": 7, "temperature": 1.0}
-    (tmp_path / "recipe.json").write_text(json.dumps(older))
+    (tmp_path / "recipe.json").write_text(json.dumps({"model": "mnist-small", "n": 12, "seed": 7, "temperature": 1.0}))
     assert open_folder(tmp_path, RECIPE, False) == RECIPE
 
 

@@ -75,8 +75,7 @@ def test_errors_the_page_and_the_schema_have_their_shape(client: httpx.Client, s
 
 
 def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None:
-    ready = client.get("/metrics").text
-    assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in ready  # of both replicas
+    assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in client.get("/metrics").text  # of both replicas
     with client.stream("POST", "/v1/images/generations", json={"n": 10_000, "stream": True}):
         answer = client.post("/v1/images/generations", json={"n": 1_000})
     assert (answer.status_code, answer.json()["error"]["type"]) == (429, "rate_limit_error")
@@ -100,7 +99,6 @@ def test_a_shard_may_be_larger_than_grpcs_own_limit(service: Service) -> None:
 
 
 def sample(out: Path, *options: object) -> Ran:
-    """`scanline sample --cluster` on the cluster of these tests."""
     import ray
 
     return in_a_process("sample", "--cluster", ray.get_runtime_context().gcs_address, "--out", out, *options)

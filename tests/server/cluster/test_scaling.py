@@ -53,8 +53,7 @@ def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> N
         service.wait_for_replicas(1)
         many = Clients(service, 4, 40)
         service.wait_for_replicas(2)
-        few = Clients(service, 1, 10)
-        answers = many.stop()
+        few, answers = Clients(service, 1, 10), many.stop()
         service.wait_for_replicas(1)
         answers += few.stop()
     assert len(answers) >= 6
@@ -78,8 +77,7 @@ def test_a_new_version_replaces_replicas_without_losing_requests(proxy: int, pla
     args = {"model": plain_model, "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
     with running(proxy, **args, max_waiting_images=5_000) as service:
         service.wait_for_replicas(1)
-        old = service.replicas()
-        some = Clients(service, 3, 20)
+        old, some = service.replicas(), Clients(service, 3, 20)
         serve.run(app({**args, "max_waiting_images": 6_000}), name=NAME, route_prefix="/")
         service.wait_for_replicas(1)
         answers = some.stop()
@@ -138,7 +136,6 @@ def router() -> FewestImagesRouter:
 
 
 def chosen(router: FewestImagesRouter, number: int) -> Route:
-    """The route of a shard of one image."""
     route = Route()
     shard: Any = SimpleNamespace(
         args=[GenerateRequest(number, 1, seed=0)],
@@ -174,8 +171,7 @@ def test_it_is_tried_again_after_its_shards_were_taken_from_it(router: FewestIma
 
 
 def test_a_replica_without_shards_is_not_silent(router: FewestImagesRouter, clock: Clock) -> None:
-    first = chosen(router, 0)
-    router.on_request_completed(first.replica, "0")
+    router.on_request_completed(chosen(router, 0).replica, "0")
     clock.now = QUIET_SECONDS + 1
     assert {chosen(router, number).replica for number in (1, 2)} == {"a", "b"}
 

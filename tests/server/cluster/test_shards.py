@@ -60,8 +60,7 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
     ids=["paint", "complete", "particles of a class", "decode", "score", "score classes"],
 )
 def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreRequest) -> None:
-    shapes = small_models.model(SHAPES)
-    indices = tuple(whole.indices)
+    shapes, indices = small_models.model(SHAPES), tuple(whole.indices)
     shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
     assert done(shapes, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(shapes, whole)
 
@@ -78,8 +77,7 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
 
 def test_images_of_one_code_are_in_one_shard(grey_directory: Path) -> None:
     pool = ReplicaPool(LocalReplicas(), 1, EngineOptions(grey_directory))  # type: ignore[arg-type]
-    request = GenerateRequest(0, 80, seed=0, codes=Codes((b"",) * 20, length=4))
-    sharded = ShardedJob(PaintJob(request), deque(range(80)))
+    sharded = ShardedJob(PaintJob(GenerateRequest(0, 80, seed=0, codes=Codes((b"",) * 20, length=4))), deque(range(80)))
     assert [len(pool._next_shard(sharded)) for _ in range(2)] == [4 * MIN_SHARD, 4 * (20 - MIN_SHARD)]
 
 

@@ -74,8 +74,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, grey: Transformer) -> Itera
     """At the end the server, whose model was reloaded many times, exits with 0."""
     directory = tmp_path_factory.mktemp("models") / "changing"
     save_model(grey, directory)
-    options = ("--slots", "4", "--max-images-per-request", str(IMAGES), "--api-key", KEY)
-    with serve(directory, *options) as server:
+    with serve(directory, *("--slots", "4", "--max-images-per-request", str(IMAGES), "--api-key", KEY)) as server:
         yield Reloadable(server, directory, grey)
         server.process.send_signal(signal.SIGTERM)
         assert server.wait_until_exited() == 0
@@ -261,5 +260,4 @@ def test_the_installed_command_in_a_terminal(grey_directory: Path, monkeypatch: 
         said += os.read(terminal, 4096).decode()
     assert "died" not in said
     os.close(terminal)
-    ended = wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0], "the end of the server")
-    assert ended == pid
+    assert wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0], "the end of the server") == pid

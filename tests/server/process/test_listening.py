@@ -83,8 +83,7 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory:
         assert client.post("/v1/images/generations", json={}).status_code == 200
         assert client.get("/v1/models", headers={"host": "evil.example"}).status_code == 421
         wait_for(lambda: any("client=unix" in line for line in server.log), "a line of the log")
-        said = refused("serve", "--unix-socket", path)
-        assert said == f"cannot listen on {path}: another server does"
+        assert refused("serve", "--unix-socket", path) == f"cannot listen on {path}: another server does"
     assert not path.exists()
 
 
@@ -128,7 +127,6 @@ def tls_server(files: Files, grey_directory: Path) -> Iterator[Server]:
 
 
 def subject(server: Server) -> str:
-    """The name in the certificate that a new connection gets."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with open_connection(server) as plain, context.wrap_socket(plain) as wrapped:
@@ -142,16 +140,13 @@ def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(tl
     assert f"API documentation at {tls_server.url}/docs" in "".join(tls_server.log)
     trusting = ssl.create_default_context(cafile=str(cert))
     with tls_server.client(verify=trusting) as client:
-        own = {"origin": tls_server.url}
-        assert client.post("/v1/images/generations", json={}, headers=own).status_code == 200
+        assert client.post("/v1/images/generations", json={}, headers={"origin": tls_server.url}).status_code == 200
         with connected(tls_server.url, ssl=trusting, origin=tls_server.url) as websocket:
             assert websocket.paint(type="generate").order[-1] == "done"
-
             # A key that does not fit keeps the first certificate.
             write_certificate(key.parent / "other.pem", key, "other")
             wait_for(lambda: "the key is another certificate's" in "".join(tls_server.log), "a line about the key")
             assert subject(tls_server) == "first"
-
             # A new pair is used by new connections; the old ones go on.
             write_certificate(cert, key, "second")
             wait_for(lambda: subject(tls_server) == "second", "the second certificate")

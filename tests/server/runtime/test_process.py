@@ -36,8 +36,7 @@ async def test_a_held_loop_is_measured() -> None:
     lag = await measured(0.4, 0.1)
     assert lag.recent_max >= 0.4 - PERIOD_SECONDS
     assert lag.seconds.sum >= 0.5 - 2 * PERIOD_SECONDS
-    late = sum(lag.seconds.counts[lag.seconds.bounds.index(0.25) + 1 :])
-    assert 1 <= late < sum(lag.seconds.counts)
+    assert 1 <= sum(lag.seconds.counts[lag.seconds.bounds.index(0.25) + 1 :]) < sum(lag.seconds.counts)
 
 
 async def test_a_minute_later_a_lag_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +119,7 @@ needs_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reas
 
 
 def growth(*arguments: str) -> int:
-    """Bytes that a program keeps, as it prints them."""
-    done = subprocess.run([sys.executable, "-c", *arguments], capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return int(subprocess.run([sys.executable, "-c", *arguments], capture_output=True, text=True, check=True).stdout)
 
 
 @needs_glibc
@@ -152,7 +149,6 @@ def test_lines_of_one_kind_are_dropped_and_counted_beyond_their_rate() -> None:
     refused = [limit.filter(line(logging.INFO, "request", ended="refused")) for _ in range(10 * int(LINES))]
     assert sum(refused) < 2 * LINES
     assert all(limit.filter(line(logging.INFO, "request", ended="answered")) for _ in range(10 * int(LINES)))
-
     other = line(logging.ERROR, "eight")
     assert limit.filter(other)
     assert not hasattr(other, "dropped")

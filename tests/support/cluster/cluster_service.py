@@ -44,15 +44,12 @@ class Service:
         return [child for child in descendants(replica) if process_name(child) == "scanline-engine"]
 
     def handle(self) -> DeploymentHandle[Any]:
-        """What ingresses call replicas by."""
         return serve.get_deployment_handle(self.model, app_name=NAME)
 
     def statuses(self) -> list[EngineStatus]:
-        """All replicas' answers to a poll."""
         return self.handle().broadcast("status", "a test", 0).results(timeout_s=PATIENCE)
 
     def painted(self) -> list[int]:
-        """Bytes that each replica has painted."""
         return [one.stats.painted_bytes for one in self.statuses()]
 
     def wait_until_idle(self) -> None:

@@ -78,7 +78,6 @@ class LocalReplicas:
 
 
 def paint_job(pool: ReplicaPool, n: int) -> PaintJob:
-    """A job of n images of seed 7."""
     return PaintJob(GenerateRequest(next(pool.request_ids), n, seed=7))
 
 
@@ -89,7 +88,6 @@ def painted_alone(directory: Path, n: int) -> np.ndarray:
 
 @asynccontextmanager
 async def replica_of(directory: Path) -> AsyncIterator[Replica]:
-    """A replica of the model in a directory, which is loaded."""
     replica = LocalReplica.__new__(LocalReplica)
     await Replica.__init__(replica, ClusterSettings(slots=32, threads=1), str(directory))  # type: ignore[misc]
     try:

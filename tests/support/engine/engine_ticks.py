@@ -19,6 +19,5 @@ def ended(events: list[Event], kind: type[Event]) -> list[int]:
 
 
 def images_of(events: list[Event], request: int = 0) -> bytes:
-    """The bytes of a request's finished images, by their index."""
     found = {event.index: event.image for event in events if isinstance(event, Finished) and event.request == request}
     return b"".join(found[index] for index in sorted(found))

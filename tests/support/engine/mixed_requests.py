@@ -264,8 +264,7 @@ class Mix:
         if kind == "tolerant" and config.predicts == "categorical":
             return ScoreRequest(number, images, labels, tuple(rng.choice([0, 1, 20]) for _ in images), client=client)
         if kind == "inspected":
-            steps = range(config.first, config.bytes + 1, config.step_bytes)
-            first, stop = sorted(rng.sample(steps, 2))
+            first, stop = sorted(rng.sample(range(config.first, config.bytes + 1, config.step_bytes), 2))
             inspected = messages.StepRange(rng.randrange(config.layers), rng.randrange(config.heads), first, stop)
             return ScoreRequest(number, images[:1], labels[:1], inspected=inspected, client=client)
         how = {"coded": kind == "coded", "classified": kind == "classified"}
@@ -295,8 +294,7 @@ class Mix:
         """Return the request, or now and then some of its images."""
         if self.rng.random() > 0.2 or request.n == 1:
             return request
-        some = self.rng.sample(range(request.n), self.rng.randrange(1, request.n))
-        return request.shard(tuple(sorted(some)))
+        return request.shard(tuple(sorted(self.rng.sample(range(request.n), self.rng.randrange(1, request.n)))))
 
     def _picture(self) -> np.ndarray:
         rng, size = np.random.default_rng(self.rng.randrange(1 << 30)), self.config.bytes

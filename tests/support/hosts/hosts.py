@@ -57,8 +57,7 @@ def unavailable_reason() -> str:
     if os.geteuid() != 0:
         return "namespaces of networks need root"
     trial = ["unshare", *NAMESPACES, "--fork", "ip", "link", "add", "trial", "type", "bridge"]
-    refused = subprocess.run(trial, capture_output=True, text=True)
-    return refused.stderr.strip()
+    return subprocess.run(trial, capture_output=True, text=True).stderr.strip()
 
 
 class Host:
@@ -68,7 +67,6 @@ class Host:
         self.name, self.address, self.first, self.switch = name, address, first, switch
 
     def command(self, *argv: str) -> list[str]:
-        """What runs a command on this host, in this clone."""
         environment = ["env", "HOME=/tmp/home"]
         return ["nsenter", f"--target={self.first}", *NAMESPACES, f"--wd={ROOT}", *environment, *argv]
 
@@ -83,13 +81,11 @@ class Host:
         shutil.copytree(folder, self.path(to), dirs_exist_ok=True)
 
     def path(self, on_host: Path) -> Path:
-        """Where this process finds a path of the host."""
         return Path(f"/proc/{self.first}/root{on_host}")
 
     def processes(self) -> list[int]:
         """The process ids of all its processes but the first."""
-        own = os.readlink(f"/proc/{self.first}/ns/pid")
-        found = []
+        own, found = os.readlink(f"/proc/{self.first}/ns/pid"), []
         for path in Path("/proc").iterdir():
             with suppress(OSError):
                 if path.name.isdigit() and os.readlink(path / "ns/pid") == own and int(path.name) != self.first:
@@ -132,8 +128,7 @@ class Host:
 
     def exhaust_memory(self) -> None:
         """Let what it reads in /proc/meminfo say that 4 MiB of memory are left (Ray takes none for not known)."""
-        text = re.sub(r"(?<=MemAvailable:) *\d+", " 4096", Path("/proc/meminfo").read_text())
-        self.path(LOW_MEMORY).write_text(text)
+        self.path(LOW_MEMORY).write_text(re.sub(r"(?<=MemAvailable:) *\d+", " 4096", Path("/proc/meminfo").read_text()))
         self.run("mount", "--bind", str(LOW_MEMORY), "/proc/meminfo")
 
     def free_memory(self) -> None:

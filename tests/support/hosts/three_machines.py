@@ -59,8 +59,6 @@ def _block() -> str:
 
 
 class Machines:
-    """Three hosts that are up, and what runs on them."""
-
     def __init__(self, found: dict[str, Host], model: Path) -> None:
         self.hosts, self.model = found, model
         self.exports = "\n".join(re.findall(r"^export \w+=(?:'[^']*'|\w+)", _block(), re.MULTILINE))
@@ -127,7 +125,6 @@ class Machines:
         return {name: len(self.replicas_of(host)) for name, host in self.hosts.items()}
 
     def replicas_of(self, host: Host) -> list[int]:
-        """The processes of a host's replicas of the model."""
         name = f"{REPLICA}:{self.model.name}"
         return [process for process in host.processes() if command_line(process).startswith(name)]
 
@@ -150,8 +147,7 @@ class Machines:
         return sum(len(LOST.findall(log)) for host in self.hosts for log in self.logs(host))
 
     def logs(self, host: str) -> list[str]:
-        files = self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)
-        return [file.read_text(errors="replace") for file in files]
+        return [file.read_text(errors="replace") for file in self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)]
 
     def connections(self, host: str, *which: str) -> int:
         """How many connections a host has that are not closed, or not closed by it."""

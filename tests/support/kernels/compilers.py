@@ -22,8 +22,7 @@ def compile_program(compiler: str, source: str, folder: Path, *arguments: str | 
     program = folder / Path(source).stem
     flags = ["-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", f"-I{HEADERS}"]
     flags += ["-Wno-maybe-uninitialized", "-Wno-uninitialized"]
-    command = [compiler, *flags, str(PROGRAMS / source), *map(str, arguments), "-o", str(program)]
-    subprocess.run(command, check=True)
+    subprocess.run([compiler, *flags, str(PROGRAMS / source), *map(str, arguments), "-o", str(program)], check=True)
     return program
 
 

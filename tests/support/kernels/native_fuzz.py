@@ -56,8 +56,7 @@ def random_case(random: Random) -> Case:
         fields["skip"] = 0 if fields["predicts"] == CATEGORICAL else one_of(0, 1)
         fields["step_bytes"] = fields["channels"]
     fields["classes"] = one_of(0, 0, 1, 7)
-    weights = str(random.choice(["float32", "float16", "int8"]))
-    return Case(fields, weights, images=one_of(1, 2, 3, 5, 45))
+    return Case(fields, str(random.choice(["float32", "float16", "int8"])), images=one_of(1, 2, 3, 5, 45))
 
 
 def sprinkle(tensor: torch.Tensor, random: Random, share: float) -> torch.Tensor:
@@ -128,8 +127,7 @@ class Call:
     def read(self, threads: int, stop: int) -> dict[str, np.ndarray]:
         """Bits, parameters and states after the known bytes up to `stop`."""
         shape, count = self.case.shape(), self.case.images
-        names = (*STATE, "images", "label")
-        slots = {name: self.slots[name].clone() for name in names}
+        slots = {name: self.slots[name].clone() for name in (*STATE, "images", "label")}
         bits = torch.zeros(count, stop - shape.first, dtype=torch.float64)
         parameters = torch.zeros(count, bits.shape[1] // shape.step_bytes, shape.parameters)
         network = cpu_kernels.Network(shape, self.tensors, self.case.weights, threads, self.isa)
@@ -145,8 +143,7 @@ def random_call(random: Random, odd: bool) -> Call:
     case = random_case(random)
     share = float(random.choice([0.001, 0.02, 0.3])) if odd else 0.0
     tensors = [sprinkle(tensor, random, share) for tensor in native_vectors.tensors(case)]
-    isa = str(random.choice(cpu_kernels.instruction_sets()))
-    return Call(case, tensors, random_slots(case, random, share), isa)
+    return Call(case, tensors, random_slots(case, random, share), str(random.choice(cpu_kernels.instruction_sets())))
 
 
 def different(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[str]:

@@ -122,8 +122,7 @@ def _linear(outer: int, inner: int) -> list[Size]:
 
 def tensors(case: Case) -> list[torch.Tensor]:
     """Weights that a float16 holds exactly, large enough that each of them matters."""
-    random = np.random.default_rng(len(case.fields))
-    made = []
+    random, made = np.random.default_rng(len(case.fields)), []
     for size in sizes(case):
         numbers = random.integers(-1024, 1025, size) / 1024  # exact
         scale = 2.0 ** -round(np.log2(size[-1]) / 2 - 0.5) if len(size) == 2 else 0.5

@@ -6,8 +6,7 @@ import re
 def early(ttgir: str, chained: bool) -> bool:
     """Whether an asynchronous copy stands before the wait for the previous kernel (the software pipeliner moves copies
     past a wait in its loop, triton #11905), or the wait stands in a loop."""
-    body = ttgir[ttgir.index("tt.func public") :]
-    before, wait, _ = body.partition("griddepcontrol.wait")
+    before, wait, _ = ttgir[ttgir.index("tt.func public") :].partition("griddepcontrol.wait")
     assert bool(wait) == chained, "a chained kernel must wait for the previous one, and no other kernel"
     return chained and ("async_copy_global_to_local" in before or before.count("scf.for") > before.count("scf.yield"))
 

@@ -197,7 +197,6 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
 
 
 async def main(name: str, port: int) -> None:
-    """Flood without end."""
     flood, connections = FLOODS[name]
 
     async def again() -> None:

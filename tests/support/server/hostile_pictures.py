@@ -97,8 +97,7 @@ def boxed(picture: bytes) -> bytes:
 
 
 def with_profile(kind: str) -> bytes:
-    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    return encode(COLOUR, kind, icc_profile=profile)
+    return encode(COLOUR, kind, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
 
 
 PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make

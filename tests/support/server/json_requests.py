@@ -19,7 +19,6 @@ CLEAN = np.where(NOISY > 9, 254, 0).astype(np.uint8)
 
 
 def post(client: httpx.Client, url: str, **fields: object) -> dict[str, Any]:
-    """Return the JSON answer to a request."""
     response = client.post(url, json=fields)
     assert response.status_code == 200, response.text
     return response.json()

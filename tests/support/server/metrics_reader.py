@@ -20,8 +20,6 @@ class Sample(NamedTuple):
 
 
 class Metrics:
-    """All samples of one scrape."""
-
     def __init__(self, client: httpx.Client | TestClient) -> None:
         found = SAMPLE.findall(client.get("/metrics").text)
         self.samples = [Sample(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in found]
@@ -40,8 +38,6 @@ class Metrics:
 
 
 def wait_for_metrics(client: httpx.Client, condition: Callable[[Metrics], bool]) -> Metrics:
-    """Scrapes until the condition holds."""
-
     def found() -> Metrics | None:
         metrics = Metrics(client)
         return metrics if condition(metrics) else None

@@ -79,8 +79,6 @@ Answer = dict[str, Any]  # parts whose names begin with "partial" may be missing
 
 @dataclass(frozen=True)
 class Call:
-    """A POST of fields as JSON."""
-
     route: str
     kinds: tuple[str, ...]
     fields: Fields
@@ -198,8 +196,6 @@ def difference(found: Answer | str, alone: Answer | str) -> str:
 
 
 class Mix:
-    """The requests of one seed."""
-
     def __init__(self, seed: int) -> None:
         self.rng, self.watched = random.Random(seed), 0
         draws: dict[Callable[[], Request], int] = {self.generation: 5, self.edit: 5, self.likelihood: 2}

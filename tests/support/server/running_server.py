@@ -80,7 +80,6 @@ class Server:
 
     @property
     def engine(self) -> int:
-        """The engine's process id."""
         (engine,) = self.engines()
         return engine
 

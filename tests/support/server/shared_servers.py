@@ -35,7 +35,6 @@ GUARDED |= {"api-key": [KEY, SECOND_KEY], "allow-origin": [PAGE, SECOND_PAGE]}
 
 
 def bearer(key: str) -> dict[str, str]:
-    """The Authorization header of a key."""
     return {"authorization": f"Bearer {key}"}
 
 

@@ -32,7 +32,6 @@ def open_connection(server: Server, receive_buffer: int = 0, source: str = "127.
 
 
 def read_until_closed(connection: socket.socket) -> bytes:
-    """All that the server sends until it closes the connection."""
     data = b""
     try:
         while more := connection.recv(65536):
@@ -43,11 +42,9 @@ def read_until_closed(connection: socket.socket) -> bytes:
 
 
 def parse_response(data: bytes) -> httpx.Response:
-    """The one response in `data`."""
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
-    headers = [tuple(line.split(": ", 1)) for line in lines]
-    return httpx.Response(int(status.split()[1]), headers=headers, content=body)
+    return httpx.Response(int(status.split()[1]), headers=[tuple(line.split(": ", 1)) for line in lines], content=body)
 
 
 def exchange(server: Server, data: bytes, source: str = "127.0.0.1") -> bytes:
@@ -86,7 +83,6 @@ def until(connection: socket.socket, end: bytes) -> bytes:
 
 
 def reset(connection: socket.socket) -> None:
-    """Closes the connection with a TCP reset."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 

@@ -31,7 +31,6 @@ def read(lines: Iterator[str]) -> list[Event]:
 
 
 def post_for_events(client: httpx.Client, url: str, **fields: object) -> list[Event]:
-    """All events of a streamed request."""
     response = client.post(url, json={"stream": True, **fields})
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"

@@ -42,8 +42,6 @@ class JobMessages:
 
 
 class WebsocketClient:
-    """One connection."""
-
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
         self.jobs: dict[object, JobMessages] = {}  # by id, None without one; the newest where an id was used again

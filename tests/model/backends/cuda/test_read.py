@@ -69,8 +69,7 @@ def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int], labels: 
     state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype, backend.deferred)
     bits, start = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64), backend.config.first
     for ends in stops:
-        batch = PrefillBatch.of(images, state, np.array(ends), *there(labels))
-        found = backend.prefill(replace(batch, start=start))
+        found = backend.prefill(replace(PrefillBatch.of(images, state, np.array(ends), *there(labels)), start=start))
         start = ends[0]
         assert found.shape == (len(images), max(ends))
         bits[:, : max(ends)] += found.cpu()

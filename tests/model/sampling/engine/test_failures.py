@@ -102,8 +102,7 @@ def test_a_prefix_tree_that_fails_is_dropped_and_images_are_painted_without_it(
     if engine.admission.tree is None:
         pytest.skip("only the cpu kernel has a prefix tree")
     monkeypatch.setattr(engine.admission.tree, work, broken)
-    events = run_until_idle(engine, GenerateRequest(0, 7, seed=3))
-    assert images_of(events) == paint(grey, 7, seed=3).images.tobytes()
+    assert images_of(run_until_idle(engine, GenerateRequest(0, 7, seed=3))) == paint(grey, 7, seed=3).images.tobytes()
     assert engine.admission.tree is None
 
 

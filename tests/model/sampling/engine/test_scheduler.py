@@ -75,8 +75,7 @@ def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(slots: int, s
             clients[request], left[request] = "abc"[number % 3], list(range(1 + number // 3))
             scheduler.add(request, range(1 + number // 3), clients[request])
         elif event == "admit":
-            is_possible = bool(scheduler.free and having_turns)
-            assignment = scheduler.admit()
+            is_possible, assignment = bool(scheduler.free and having_turns), scheduler.admit()
             assert bool(assignment) == is_possible
             if assignment:
                 client = clients[assignment.request]
@@ -159,8 +158,7 @@ def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> No
     scheduler = with_many(Scheduler(SLOTS), SLOTS, "first")
     scheduler.positions[:] = painted = np.random.default_rng(0).permutation(SLOTS)
     scheduler.add(1, range(SLOTS), "second")
-    began = time.process_time()
-    moves = list(scheduler.reclaim())
+    began, moves = time.process_time(), list(scheduler.reclaim())
     assert time.process_time() - began < SECONDS
     assert [painted[victim.slot] for victim, _ in moves] == list(range(SLOTS // 2))
     assert scheduler.held == {"first": SLOTS // 2, "second": SLOTS // 2}
@@ -225,8 +223,7 @@ def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_
     scheduler.release(6)
     assert [one.request for one in admitted(scheduler)] == [1], "the second large image waits for the first"
     scheduler.release(0)
-    given = [one.request for one in admitted(scheduler)]
-    order = deque(sorted(scheduler.assigned))
+    given, order = [one.request for one in admitted(scheduler)], deque(sorted(scheduler.assigned))
     while 0 not in given:
         scheduler.release(order.popleft())
         new = admitted(scheduler)
@@ -273,8 +270,7 @@ def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_thei
     scheduler = with_many(scheduler_of(12, {0: 4}), 3)
     scheduler.add(1, range(1), "one")
     scheduler.positions[:] = np.repeat([20, 10, 30], 4)
-    moves = [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()]
-    assert moves == [((4, 5, 6, 7), (4,))]
+    assert [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()] == [((4, 5, 6, 7), (4,))]
     assert sorted(scheduler.free) == [5, 6, 7]
     assert scheduler.held == {"many": 8, "one": 1}
     assert list(scheduler.waiting[0]) == [1]

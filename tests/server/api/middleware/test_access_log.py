@@ -48,8 +48,7 @@ def test_a_request_or_stream_is_logged_in_one_line(guarded_server: Server, clien
     more = {"logger": "scanline.requests", "level": "info", "model": "grey", "seed": 7, "bytes": len(answer.content)}
     line = line_of(guarded_server, "painted", **fields, **more)
     assert 0 <= line["queued"] < line["seconds"] < PATIENCE
-    streamed = {"n": 3, "stream": True, "partial_images": 2}
-    client.post(GENERATIONS, json=streamed, headers={"x-request-id": "streamed"})
+    client.post(GENERATIONS, json={"n": 3, "stream": True, "partial_images": 2}, headers={"x-request-id": "streamed"})
     line_of(guarded_server, "streamed", **fields)
 
 
@@ -76,8 +75,7 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, cl
 
 
 def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:
-    headers = {**bearer(KEY), "x-request-id": "socket"}
-    with connected(guarded_server.url, additional_headers=headers) as websocket:
+    with connected(guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": "socket"}) as websocket:
         assert websocket.paint(type="generate", n=2, seed=5).order[-1] == "done"
         job = {"type": "generate", "job": 0, "model": "grey", "images": 2, "seed": 5, "bytes": 2 * 35, "ended": "done"}
         line_of(guarded_server, "socket", "job", **job)
@@ -132,14 +130,12 @@ def spans_of(collector: Collector, request: str, count: int = 1) -> list[Span]:
 
 
 def span_of(traced: Traced, request: str, url: str = GENERATIONS, fields: object = None, **headers: str) -> Span:
-    """The span of a request, a POST of fields, with that id."""
     with traced[0].client(headers={"x-request-id": request, **headers}) as client:
         client.request("GET" if fields is None else "POST", url, json=fields)
     return spans_of(traced[1], request)[0]
 
 
 def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]:
-    """The children of a span by name, once there are `count` of them."""
     return {child.name: child for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)}
 
 

@@ -33,12 +33,10 @@ BAD = {"": "must not be empty", **dict.fromkeys(("sk seven", "sk,seven", "sk-sev
 
 
 def subprotocols(key: str, *others: str) -> list[Subprotocol]:
-    """The subprotocols that a browser offers to send a key."""
     return [Subprotocol(one) for one in (*others, f"key.{urlsafe_b64encode(key.encode()).decode().rstrip('=')}")]
 
 
 def routes(of: Any) -> Iterator[Any]:
-    """All routes of an application, including those of its routers."""
     for route in of.routes:
         if part := getattr(route, "original_router", None):  # newer FastAPI versions keep a router as one route
             yield from routes(part)
@@ -234,12 +232,10 @@ def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(grey_dir
             assert now.of("images_by_key_total", key_name="bob") == 2
             assert now.of("images_by_key_total", key_name="key-1") == 0
             assert {sample.labels.get("key_name") for sample in now.samples} == {None, "alice", "bob", "key-1"}
-
         # Another key for Alice; an open connection of the old one ends with its next request.
         path.write_text("alice sk-alice-0002\n")
         wait_for(lambda: status("sk-alice-0002") == 200, "the new key")
         assert [status(key) for key in (ALICE, BOB, KEY)] == [401, 401, 200]
-
         # A broken file changes nothing, nor does one that is gone.
         path.write_text("alice\n")
         wait_for(lambda: any("line 1 must be a name" in line for line in server.log), "a line about the file")

@@ -72,7 +72,6 @@ def signalled(server: Server, continues: bool) -> Observed:
 
 
 def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -> dict[str, Any]:
-    """The responses of a draining server to other clients."""
     answers = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
     answers |= {path: asker.post(f"/v1/images/{path}", json={}) for path in ("generations", "edits", "likelihoods")}
     answers["a websocket"] = refused_handshake(server.url)

@@ -185,8 +185,7 @@ def test_only_allowed_pages_may_read_answers_and_refusals(page: httpx.Client) ->
 def test_a_star_allows_all_pages(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),), allow_origins=("*",))
     client = TestClient(build(settings, served_models(settings)))
-    answer = client.get("/v1/models", headers={"origin": FOREIGN})
-    assert answer.headers["access-control-allow-origin"] == "*"
+    assert client.get("/v1/models", headers={"origin": FOREIGN}).headers["access-control-allow-origin"] == "*"
     with client.websocket_connect(STREAM, headers={"origin": FOREIGN}) as websocket:
         websocket.send_json({"type": "unknown"})
         assert websocket.receive_json()["type"] == "error"

@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMMAND is None, reason="open
 
 
 def run(*command: object, folder: Path) -> str:
-    """What a command prints."""
     ran = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, check=False)
     return ran.stdout + ran.stderr
 
@@ -62,10 +61,8 @@ def test_it_paints_and_uploads(folder: Path, server: Server, grey: Transformer) 
         alone = paint(grey, 2, seed=7).images.reshape(2, 7, 5)
         np.testing.assert_array_equal(decoded([one.b64_json for one in answer.data]), alone)
         files = [types.File(FILES["image"], file_name=name) for name in ("a.png", "b.png")]
-        form = models.EditForm(image=files, keep_rows=4)
-        edited = module(f"{images}.edit_images").sync(client=client, body=form)
-        found = decoded([one.b64_json for one in edited.data])
-        np.testing.assert_array_equal(found[:, :4], np.stack([IMAGE[:4]] * 2))
+        edited = module(f"{images}.edit_images").sync(client=client, body=models.EditForm(image=files, keep_rows=4))
+        np.testing.assert_array_equal(decoded([one.b64_json for one in edited.data])[:, :4], np.stack([IMAGE[:4]] * 2))
         score = module(f"{images}.score_images").sync
         whole = score(client=client, body=models.LikelihoodRequest(image=MASKED["image"]))
         part = score(client=client, body=models.LikelihoodForm(image=files[:1], keep_rows=4, seed=1))

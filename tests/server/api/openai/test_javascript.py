@@ -27,7 +27,6 @@ pytestmark = pytest.mark.skipif(
 
 
 def node(*arguments: object, folder: Path) -> str:
-    """What `node ARGUMENTS` prints."""
     command = ["node", *map(str, arguments)]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -36,7 +35,6 @@ def node(*arguments: object, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def output(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What tests/javascript/client.js prints about a server."""
     folder = tmp_path_factory.mktemp("pictures")
     for name, data in FILES.items():
         (folder / name).write_bytes(data)
@@ -55,8 +53,7 @@ def test_models_and_images_are_those_of_the_server(output: dict[str, Any], grey:
 
 @pytest.mark.javascript
 def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
-    types = [event["type"] for event in output["streamed"]]
-    assert types.count("image_generation.partial_image") == 9
+    assert [event["type"] for event in output["streamed"]].count("image_generation.partial_image") == 9
     whole = {event["index"]: event["b64_json"] for event in output["streamed"] if event["type"].endswith("completed")}
     assert [whole[index] for index in range(3)] == output["generated"]
     partial, completed = output["editedStream"]

@@ -97,7 +97,6 @@ def file(name: str, content: bytes) -> bytes:
 
 
 def read(body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, picture_bytes: int = 1000) -> list[Part]:
-    """The parts of a body that arrives in chunks."""
     chunks = [*(body[start : start + chunk] for start in range(0, len(body), chunk)), b""]
     messages: list[Message] = [{"type": "http.request", "body": one, "more_body": bool(one)} for one in chunks]
 
@@ -125,8 +124,7 @@ def test_no_part_is_written_to_a_disk() -> None:
         yield file("image", b"a" * 5_000_000) + b"--x--\r\n"
 
     async def act() -> bytes:
-        form = await FormParser(Headers({"content-type": MULTIPART}), stream(), 1, 10_000_000).parse()
-        upload = form["image"]
+        upload = (await FormParser(Headers({"content-type": MULTIPART}), stream(), 1, 10_000_000).parse())["image"]
         assert isinstance(upload, UploadFile)
         assert not upload.file._rolled  # type: ignore[attr-defined]
         return await upload.read()

@@ -168,7 +168,6 @@ def test_memory_of_a_message_is_a_few_times_what_was_sent(server: Server) -> Non
 def paints_afterwards(server: Server) -> Iterator[None]:
     """The server has not been harmed."""
     yield
-    response = httpx.post(f"{server.url}{GENERATIONS}", json={"n": 4, "seed": 7}, timeout=PATIENCE)
-    assert len(response.json()["data"]) == 4
+    assert len(httpx.post(f"{server.url}{GENERATIONS}", json={"n": 4, "seed": 7}, timeout=PATIENCE).json()["data"]) == 4
     log = "".join(server.log)
     assert "request failed" not in log, log[log.index("request failed") :][:5000]

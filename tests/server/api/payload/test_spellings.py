@@ -36,7 +36,6 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(scope="module")
 def plain(server: Server) -> object:
-    """The images that the plain body's answer has."""
     return httpx.post(server.url + EDITS, json=PLAIN).json()["data"]
 
 
@@ -50,8 +49,7 @@ def test_json(client: httpx.Client, plain: object, label: str) -> None:
 
 @pytest.mark.parametrize("name", ["image", "image[]", "image[0]", "images", "images[]"])
 def test_a_forms_picture_by_any_name_beside_fields_left_empty(client: httpx.Client, plain: object, name: str) -> None:
-    files = {name: ("a.png", PICTURE), "mask": ("", b"")}
-    answer = client.post(EDITS, files=files, data={**FORM, "n": "", "user": ""})
+    answer = client.post(EDITS, files={name: ("a.png", PICTURE), "mask": ("", b"")}, data={**FORM, "n": "", "user": ""})
     assert answer.json().get("data") == plain, answer.text
 
 

@@ -21,14 +21,12 @@ TEXTS = [text(encode(image)) for image in IMAGES]
 
 
 def file_of(client: httpx.Client, pictures: np.ndarray, **fields: object) -> bytes:
-    """A file of all the pictures."""
     sent = {"image": [text(encode(image)) for image in pictures], "output_format": "file", **fields}
     return client.post(CODES, json=sent).content
 
 
 @pytest.fixture(scope="module")
 def file(server: Server) -> bytes:
-    """IMAGES, three to a code."""
     with server.client() as client:
         return file_of(client, IMAGES, images_a_code=3)
 
@@ -45,8 +43,7 @@ def flipped(file: bytes) -> bytes:
 
 
 def test_codes_of_single_pictures_give_the_pictures_back(client: httpx.Client) -> None:
-    codes = [one["code"] for one in post(client, CODES, image=TEXTS)["data"]]
-    answer = post(client, DECODINGS, code=codes)
+    answer = post(client, DECODINGS, code=[one["code"] for one in post(client, CODES, image=TEXTS)["data"]])
     np.testing.assert_array_equal(painted(answer), IMAGES)
     assert [one["index"] for one in answer["data"]] == list(range(7))
     assert not {"seed", "temperature", "guidance"} & set(answer)
@@ -142,8 +139,7 @@ def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) 
 
 
 def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(client: httpx.Client) -> None:
-    answer = post(client, CODES, image=TEXTS)
-    card = client.get("/v1/models/grey").json()
+    answer, card = post(client, CODES, image=TEXTS), client.get("/v1/models/grey").json()
     assert (answer["model"], answer["coding"], answer["precision"]) == ("grey", card["coding"], card["precision"])
     likelihoods = post(client, LIKELIHOODS, image=TEXTS)["data"]
     for index, (one, likelihood) in enumerate(zip(answer["data"], likelihoods, strict=True)):

@@ -22,8 +22,7 @@ def test_each_image_has_the_requested_partial_images(client: httpx.Client, wante
     events = post_for_events(client, GENERATIONS, n=20, partial_images=wanted)
     parts = [(event["index"], event["partial_image_index"]) for event in named(events, "partial_image")]
     assert parts == [(index, number) for index in range(20) for number in range(wanted or 0)]
-    last = {event["index"]: event["type"] for event in events}
-    assert last == dict.fromkeys(range(20), "image_generation.completed")
+    assert {event["index"]: event["type"] for event in events} == dict.fromkeys(range(20), "image_generation.completed")
 
 
 def test_a_partial_image_is_the_image_so_far_in_whole_pixels(client: httpx.Client, colour_client: httpx.Client) -> None:

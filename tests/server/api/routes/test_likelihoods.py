@@ -23,12 +23,10 @@ NAMES = ["circle", "square", "star"]
 
 
 def scored(client: httpx.Client, images: np.ndarray, route: str = LIKELIHOODS, **fields: object) -> list[dict]:
-    """What is said of each image."""
     answer = post(client, route, image=[text(encode(image)) for image in images], **fields)
     assert answer.pop("read_by", "bits") == "bits"
     assert set(answer) == {"created", "model", "typical_bits_per_dim", "data"}
-    card = client.get(f"/v1/models/{answer['model']}").json()
-    assert answer["typical_bits_per_dim"] == card["typical_bits_per_dim"]
+    assert answer["typical_bits_per_dim"] == client.get(f"/v1/models/{answer['model']}").json()["typical_bits_per_dim"]
     return answer["data"]
 
 
@@ -103,8 +101,7 @@ def test_kept_rows_cost_what_the_model_says_of_them(shapes_client: httpx.Client,
     data = estimates(shapes_client, image=[FILE, text(encode(OTHER))], keep_rows=3)["data"]
     bits = shapes_model.score(np.stack([IMAGE, OTHER]), per_pixel=True)[:, :3].sum(axis=(1, 2))
     assert [one["evidence_bits"] for one in data] == pytest.approx(bits.tolist(), rel=1e-6)
-    found = [(one["index"], one["known_bytes"], one["standard_error"]) for one in data]
-    assert found == [(0, 15, 0.0), (1, 15, 0.0)]
+    assert [(one["index"], one["known_bytes"], one["standard_error"]) for one in data] == [(0, 15, 0.0), (1, 15, 0.0)]
 
 
 def test_each_image_is_read_under_every_class_and_mirrored(shapes_client: httpx.Client, shapes_model: Model) -> None:
@@ -132,8 +129,7 @@ def test_noise_is_removed_and_images_are_typical_or_not(shapes_client: httpx.Cli
     expected = shapes_model.classify(NOISY, clean="off")
     assert before[1]["tail_probability"] == pytest.approx(expected.tail_probabilities[0])
     assert before[1]["typical"] is bool(expected.typical[0]) is False
-    mixture = mixture_bits(expected.bits)[0] / 35
-    assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture, rel=1e-6)
+    assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture_bits(expected.bits)[0] / 35, rel=1e-6)
 
 
 def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:

@@ -30,7 +30,6 @@ def client(full_queue_client: httpx.Client) -> httpx.Client:
 
 @pytest.fixture
 def before(client: httpx.Client) -> Metrics:
-    """The metrics while no job is running."""
     return Metrics(client)
 
 

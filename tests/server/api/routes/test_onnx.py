@@ -34,8 +34,7 @@ def test_it_is_the_commands_file(client: httpx.Client, grey: Transformer, grey_d
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
     assert onnx.load_from_string(response.content) == export_step(grey)
-    found = done("export", grey_directory, tmp_path / "step.onnx")
-    assert found.startswith(f"{tmp_path / 'step.onnx'}: one step of ")
+    assert done("export", grey_directory, tmp_path / "step.onnx").startswith(f"{tmp_path / 'step.onnx'}: one step of ")
     assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(response.content)
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
@@ -91,7 +90,6 @@ def runs(directory: Path) -> int:
 
 
 def exported(found: Exports, directory: Path, digest: str = "first") -> Exported:
-    """What is exported of a model whose digest this is."""
     return asyncio.run(found.get(("grey", digest), directory))
 
 

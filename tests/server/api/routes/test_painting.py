@@ -177,8 +177,7 @@ def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisiona
         pictures, whole = images(events, "partial_image"), images(events)[0]
         for event, picture in zip(partial, pictures, strict=True):
             np.testing.assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
-            differs = (picture != whole) & (picture != UNPAINTED)
-            found.append((event.get("provisional"), bool(differs.any())))
+            found.append((event.get("provisional"), bool(((picture != whole) & (picture != UNPAINTED)).any())))
         if (True, True) in found:
             break
     assert set(found) <= {(None, False), (True, False), (True, True)}
@@ -221,8 +220,7 @@ def test_what_is_wrong_is_refused_on_every_face(guided_server: Server, guided: h
 
 def test_what_cannot_be_had_is_refused(guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client) -> None:
     for name, wrong in (("guidance", "strong"), ("guidance", "nan"), ("guidance", "11"), ("particles", "many")):
-        response = guided.post(EDITS, files=FILES, data={"class": "star", name: wrong})
-        assert_refused(response, 400, name, INVALID)
+        assert_refused(guided.post(EDITS, files=FILES, data={"class": "star", name: wrong}), 400, name, INVALID)
     of_any, of_star = {**PICTURE, "class": "any"}, {**PICTURE, "class": "star"}
     for sender, url, fields, param, code in (
         (guided, EDITS, {**STAR, **MASKED, "guidance": 2, "particles": 4}, "particles", INVALID),

@@ -127,7 +127,6 @@ def claiming(size: int) -> bytes:
 
 
 def animated(kind: str) -> bytes:
-    """An animation of two pictures."""
     out = io.BytesIO()
     first, second = (Image.fromarray(noise(7, 5, seed=seed)) for seed in range(2))
     first.save(out, kind, save_all=True, append_images=[second])
@@ -192,8 +191,7 @@ BODIES = {  # the code: bodies that are no JSON object
 @pytest.mark.parametrize("code", BODIES)
 def test_a_body_that_is_no_object_is_refused(client: httpx.Client, url: str, code: str) -> None:
     for content in BODIES[code]:
-        response = client.post(url, content=content, headers={"content-type": "application/json"})
-        assert_refused(response, 400, None, code)
+        assert_refused(client.post(url, content=content, headers={"content-type": "application/json"}), 400, None, code)
 
 
 @pytest.mark.parametrize("url", [GENERATIONS, EDITS, LIKELIHOODS])

@@ -37,14 +37,10 @@ def test_every_number_is_that_of_the_recurrence(colour_client: httpx.Client, col
     assert_close("phi(k)", torch.nn.functional.elu(k) + 1, phi_k)
     assert_close("s", s[:-1] + phi_k.unsqueeze(2) * v.unsqueeze(1), s[1:])
     assert_close("z", z[:-1] + phi_k, z[1:])
-    normaliser = (phi_q * z[1:]).sum(dim=1, keepdim=True)
-    assert_close("y", torch.einsum("nc,ncm->nm", phi_q, s[1:]) / normaliser, y)
-
-    images = torch.tensor(IMAGE).reshape(1, -1)
-    state = State.zeros(colour.config, 1)
+    assert_close("y", torch.einsum("nc,ncm->nm", phi_q, s[1:]) / (phi_q * z[1:]).sum(dim=1, keepdim=True), y)
+    images, state = torch.tensor(IMAGE).reshape(1, -1), State.zeros(colour.config, 1)
     with torch.inference_mode():
-        parameters = colour.parallel(images, state, FIRST + COUNT)
-        bits = colour.bits(parameters, images, 0, FIRST + COUNT)[0, FIRST:]
+        bits = colour.bits(colour.parallel(images, state, FIRST + COUNT), images, 0, FIRST + COUNT)[0, FIRST:]
     assert_close("s of the model", state.s[LAYER, 0, HEAD], s[-1])
     drawn = arrays["probabilities"].gather(1, images[0, FIRST : FIRST + COUNT].long().unsqueeze(1)).squeeze(1)
     assert_close("bits", bits.float(), -drawn.log2())

@@ -48,8 +48,7 @@ CLIENTS = {  # by address; None is a proxy
 
 @pytest.mark.parametrize(("address", "client"), CLIENTS.items())
 def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(address: str, client: str | None) -> None:
-    budgets = Budgets(Settings(trusted_proxies=("10.0.0.0/8", "2001:db8:ffff::9")))
-    assert budgets.client(address) == client
+    assert Budgets(Settings(trusted_proxies=("10.0.0.0/8", "2001:db8:ffff::9"))).client(address) == client
     assert Budgets(Settings(trusted_proxies=("unix",))).client("") is None
 
 

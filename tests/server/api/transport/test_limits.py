@@ -175,7 +175,6 @@ BODY = (
 
 @pytest.fixture(scope="module")
 def small_server(grey_directory: Path) -> Iterator[Server]:
-    """Little of everything."""
     limits = {"max-connections": CONNECTIONS, "max-arriving-bytes": 2_000_000, "max-unread-bytes": 400_000}
     with serve_with(grey_directory, {"slots": 4, "client-share": SHARE, **limits, **NO_DELAY}) as server:
         yield server
@@ -197,13 +196,11 @@ def assert_refused_for_now(response: httpx.Response, code: str) -> None:
 
 @contextmanager
 def open_many(server: Server, count: int, receive_buffer: int = 0) -> Iterator[list[socket.socket]]:
-    """Connections of one client."""
     with ExitStack() as stack:
         yield [stack.enter_context(open_connection(server, receive_buffer, ONE)) for _ in range(count)]
 
 
 def answered(server: Server, source: str) -> bool:
-    """Whether a new connection of that client is served."""
     return answer_to(server, GET, source).status_code == 200
 
 
@@ -255,8 +252,7 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
 
 
 def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
-    before = Metrics(client).errors("too_much_arriving")
-    message = frame(Opcode.TEXT, b" " * 700_000)
+    before, message = Metrics(client).errors("too_much_arriving"), frame(Opcode.TEXT, b" " * 700_000)
     with open_many(small_server, 2) as (first, second):
         for connection in (first, second):
             open_websocket(connection)

@@ -43,10 +43,8 @@ def test_http(server: Server, must: str) -> None:
 
 def test_a_parts_extended_name_is_not_read() -> None:
     """RFC 7578, 4.2: filename* must not be used."""
-    field = part("prompt", b"seven", "; filename*=utf-8''a.png")
-    assert read(field + b"--x--\r\n", 99) == [("prompt", "seven")]
-    both = part("image", b"a", "; filename*=utf-8''b; filename=\"a\"")
-    assert read(both + b"--x--\r\n", 99) == [("image", b"a")]
+    assert read(part("prompt", b"seven", "; filename*=utf-8''a.png") + b"--x--\r\n", 99) == [("prompt", "seven")]
+    assert read(part("image", b"a", "; filename*=utf-8''b; filename=\"a\"") + b"--x--\r\n", 99) == [("image", b"a")]
     with pytest.raises(ApiError, match=r"name"):
         read(part("", b"a").replace(b'name=""', b"name*=utf-8''prompt") + b"--x--\r\n", 99)
 

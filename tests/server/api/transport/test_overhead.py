@@ -34,8 +34,7 @@ NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def server(grey_directory: Path) -> Iterator[Server]:
-    options = {"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"}
-    with serve_with(grey_directory, options) as server:
+    with serve_with(grey_directory, {"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"}) as server:
         yield server
 
 

@@ -30,8 +30,7 @@ OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings:
 @pytest.fixture(scope="module")
 def slow_server(grey_directory: Path) -> Iterator[Server]:
     """A server of few slots, so that a long job is running when its client leaves."""
-    options = {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}
-    with serve_with(grey_directory, options) as server:
+    with serve_with(grey_directory, {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}) as server:
         yield server
 
 

@@ -36,8 +36,7 @@ LIBRARY, OFFSET = MODELS / "sleep.so", MODELS / "clock"  # on the host
 @cache
 def faketime() -> Path | None:
     """libfaketime for programs with threads, and None where it or a compiler is missing."""
-    found = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
-    return found if which("cc") else None
+    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None) if which("cc") else None
 
 
 def environment(host: Host) -> dict[str, str]:

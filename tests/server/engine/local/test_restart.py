@@ -58,8 +58,7 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient) -> Replayed
 
     async def streamed() -> tuple[list[bytes], list[int]]:
         streamed, ended = [b""] * IMAGES, []
-        completion = faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), True, PARTICLES)
-        with completion as job:
+        with faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), True, PARTICLES) as job:
             async for _ in job.changes():
                 part = job.task.take()
                 for index, first, data in part.frames:

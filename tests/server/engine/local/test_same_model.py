@@ -156,8 +156,7 @@ async def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
     directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     marker = tmp_path / "marker"
-    options = ChangingOptions(directory, "cpu", slots=4, threads=1, changed=marker)
-    engine = await RecordingClient(options).started()
+    engine = await RecordingClient(ChangingOptions(directory, "cpu", slots=4, threads=1, changed=marker)).started()
     with engine.paint(ENDLESS, seed=0, stream=True) as job:
         await engine.wait_for(Pixels)
         marker.touch()

@@ -173,15 +173,13 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         streaming = websocket_of(server, second, stack)
         begin(streaming, 1)
         save_model(small_models.model(replace(small_models.GREY, height=4)), directory)
-        new = load_model(directory)
-        card = clients[0].post(RELOAD).json()
+        new, card = load_model(directory), clients[0].post(RELOAD).json()
         assert (card["height"], card["width"]) == (4, 5)
         for client in clients:
             # the other process hears of it a moment later
             wait_for(lambda client=client: client.get("/v1/models/changing").json() == card, "the new model")
             assert_paints(client, new)
         assert_finishes(streaming, grey, 1)
-
         (directory / "config.json").write_bytes(b"no model")
         refused = wait_for(
             lambda: None if "reload_in_progress" in (answer := clients[1].post(RELOAD)).text else answer, "an answer"
@@ -205,8 +203,7 @@ def test_a_signal_right_after_the_start_ends_the_server_with_0(grey_directory: P
 def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory: Path) -> None:
     for signals, status in (((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGKILL,), -signal.SIGKILL)):
         with serve(grey_directory, *OPTIONS) as server, ExitStack() as stack:
-            socket = websocket_of(server, wait_for_processes(server)[0], stack)
-            begin(socket, 1, LONG)
+            begin(websocket_of(server, wait_for_processes(server)[0], stack), 1, LONG)
             for number in signals:
                 server.process.send_signal(number)
                 wait_for(lambda: server.process.poll() is not None or "draining" in "".join(server.log), "a reaction")
@@ -246,7 +243,6 @@ def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer,
         trusting = ssl.create_default_context(cafile=str(cert))
         wait_for(lambda: renewed(server, trusting), "the second certificate in both processes")
         wait_for(lambda: have_read(server), "three lines about the files")
-
         # A process that ends beside a key that does not fit is replaced by one with the certificate of the others.
         write_certificate(tmp_path / "other.pem", key, "other")
         replace_one(server)
@@ -285,7 +281,6 @@ def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, 
         wait_for(lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes")
         assert answers(server, "sk-first") == [401, 401]
         wait_for(lambda: have_read(server), "three lines about the files")
-
         # A process that ends beside a broken file is replaced by one with the keys of the others.
         keys.write_text("studio\n")
         replace_one(server)

@@ -20,8 +20,7 @@ from scanline.server.settings import Settings
 
 
 def asked(client: str, images: int, number: int = 0) -> ShardedJob:
-    job = Job(GenerateRequest(number, images, seed=7, client=client))
-    return ShardedJob(job, deque(range(images)))
+    return ShardedJob(Job(GenerateRequest(number, images, seed=7, client=client)), deque(range(images)))
 
 
 def dispatch(queue: FairQueue, times: int) -> list[str]:
@@ -56,8 +55,7 @@ def test_a_later_client_catches_up_and_what_comes_back_counts_no_more() -> None:
 
 
 def test_requests_of_one_client_take_turns() -> None:
-    queue = FairQueue()
-    requests = [asked("one", 3, number) for number in range(3)]
+    queue, requests = FairQueue(), [asked("one", 3, number) for number in range(3)]
     for request in requests:
         queue.add(request)
     dispatch(queue, 6)

@@ -26,8 +26,7 @@ from tests.support.waiting import PATIENCE
 def test_a_started_engine_reports_its_resources(faulty_engine: RecordingClient, grey: Transformer) -> None:
     generator = Generator(grey, 1, threads=1)
     how = (generator.backend.name, generator.digest, generator.backend_name, generator.fallbacks, generator.codings)
-    state_bytes = grey.config.state_bytes_per_image
-    assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", state_bytes, *how)
+    assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", grey.config.state_bytes_per_image, *how)
 
 
 def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waited_for(engine: Engine) -> None:

@@ -11,7 +11,6 @@ from cryptography.x509.oid import NameOID
 
 
 def write_certificate(cert: Path, key: Path, name: str, password: bytes | None = None) -> None:
-    """Write a new key and its certificate, whose subject is `name`, as PEM."""
     private = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]

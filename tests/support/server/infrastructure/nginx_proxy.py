@@ -26,7 +26,6 @@ SHORT = {  # seconds and limits that a test can wait for and reach
 
 
 def runs_here() -> bool:
-    """Whether nginx and its stream module are installed."""
     if BINARY is None:
         return False
     built = subprocess.run([BINARY, "-V"], capture_output=True, text=True).stderr
@@ -35,8 +34,6 @@ def runs_here() -> bool:
 
 @dataclass
 class NginxProxy:
-    """A running nginx."""
-
     url: str
     log: Path  # its access log: refusals
 

@@ -13,8 +13,6 @@ from tests.support.server.running_server import PATIENCE
 
 
 class Collector:
-    """All spans that have been received."""
-
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.services: set[str] = set()
@@ -30,8 +28,6 @@ class Collector:
             self.arrived.notify_all()
 
     def wait_for(self, matches: Callable[[Span], bool], count: int = 1) -> list[Span]:
-        """The spans that satisfy `matches`, once there are `count` of them."""
-
         def found() -> list[Span]:
             return [span for span in self.spans if matches(span)]
 
@@ -41,7 +37,6 @@ class Collector:
 
 
 def attributes(span: Span) -> dict[str, Any]:
-    """The attributes by name, as plain values."""
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes}
 
 
