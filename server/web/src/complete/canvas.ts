@@ -29,7 +29,7 @@ export class DrawingCanvas {
   private readonly canvas = find("drawing", HTMLCanvasElement);
   private readonly keyboard: KeyboardBrush;
 
-  /** `onChange` is called after each change of the drawing and of what is hidden. */
+  /** `onChange` is called after each change of the drawing and of what is hidden, and when a stroke ends. */
   constructor(private readonly onChange: () => void) {
     this.keyboard = new KeyboardBrush(this.canvas, this);
     this.canvas.addEventListener("pointerdown", (event) => {
@@ -46,7 +46,10 @@ export class DrawingCanvas {
       if (this.last) for (const one of coalesced.length ? coalesced : [event]) this.move(one);
     });
     for (const end of ["pointerup", "pointercancel"]) {
-      this.canvas.addEventListener(end, () => (this.last = undefined));
+      this.canvas.addEventListener(end, () => {
+        this.last = undefined;
+        this.onChange();
+      });
     }
     window.addEventListener("resize", () => this.scale());
     const rows = find("rows", HTMLInputElement);
@@ -104,6 +107,11 @@ export class DrawingCanvas {
     this.begin();
     this.occlusion.masked.fill(0);
     this.show();
+  }
+
+  /** Whether a stroke has not ended yet. */
+  get isDrawn(): boolean {
+    return this.last !== undefined || this.keyboard.isDown;
   }
 
   get canUndo(): boolean {
