@@ -5,8 +5,8 @@ changed.
 
 All are of seed 7 and unpicked. painting.gif: `scanline sample -n 64 --seed 7 --out painting.gif`. particles.png: the
 first five digits of the README's sheet, occluded by a band and by a square, with one completion each by 1, 16 and 64
-particles. page-paint.png and page-complete.png: the page in a headless Chromium, after it has painted, and after it has
-completed the second digit of its gallery.
+particles. page-paint.png, page-write.png, page-how.png and page-complete.png: the page in a headless Chromium, after it has
+painted, has written a year, shows how a step reads, and has completed the second digit of its gallery.
 """
 
 import argparse
@@ -77,7 +77,13 @@ def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndar
 
 
 def photograph_page(page: Page, url: str, into: Path) -> None:
-    """Write page-paint.png and page-complete.png."""
+    """Write the page's pictures."""
+    page.goto(f"{url}/?write=2026&seed={SEED}")
+    page.locator("#after").wait_for()
+    _photograph(page, into / "page-write.png")
+    page.goto(f"{url}/#how&seed={SEED}&layer=2&head=4&step=420&screen=4")
+    expect(page.locator("#say-weights")).to_contain_text("at most", timeout=1000 * TIMEOUT)
+    _photograph(page, into / "page-how.png")
     page.goto(f"{url}/?class=any&guidance={GUIDANCE}&seed={SEED}")
     page.locator("#after").wait_for()
     _photograph(page, into / "page-paint.png")
