@@ -94,7 +94,7 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     return int(images), float(percentage)
 
 
-def test_a_model_of_pixels_is_painted_after_downloads_that_were_stopped_and_broken(visit: Visit, models: Server) -> None:
+def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke(visit: Visit, models: Server) -> None:
     visitor = wait_for_size(visit(f"{models.url}/?model=pixels#device"))
     visitor.page.route("**/assets/*.gz", lambda route: route.continue_() if route.request.method == "HEAD" else None)
     visitor.see("#device-go").click()
