@@ -1,7 +1,7 @@
 // The canvas to draw on and to hide pixels with; it shows the model's input, hidden pixels hatched.
 
 import { find, pixelScale } from "../elements";
-import type { Picture, Size } from "../pictures/picture";
+import { Picture, type Size } from "../pictures/picture";
 import { Ink } from "./ink";
 import { KeyboardBrush } from "./keyboard_brush";
 import { Occlusion } from "./occlusion";
@@ -135,7 +135,9 @@ export class DrawingCanvas {
 
   private change(isEmpty = false): void {
     this.isEmpty = isEmpty;
-    this.image = this.ink.picture();
+    const { size } = this.ink;
+    const black = () => Picture.of(size, new Uint8Array(size.width * size.height * size.channels));
+    this.image = isEmpty ? black() : this.ink.picture(); // which takes milliseconds while the page loads
     this.show();
   }
 

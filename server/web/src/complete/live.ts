@@ -10,6 +10,7 @@ import { randomSeed, type PaintRequest } from "../jobs/paint_form";
 import { base64 } from "../pictures/files";
 import { Picture, type Size } from "../pictures/picture";
 import { redraw } from "../pictures/redraw";
+import { isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import type { Occlusion } from "./occlusion";
 
@@ -71,8 +72,9 @@ export class LiveCompletions {
     for (const field of [this.check, this.by]) field.addEventListener("change", () => this.follow());
   }
 
-  /** Makes room for pictures of that size. */
+  /** Makes room for pictures of that size, while the tab is shown. */
   fit(size: Size): void {
+    if (!isShown("complete")) return;
     const room = Math.min(LARGEST, (find("live", HTMLElement).clientWidth + GAP) / COUNT - GAP);
     for (const tile of this.tiles) tile.fit(size, pixelScale(size.width, room));
   }

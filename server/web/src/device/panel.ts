@@ -162,7 +162,7 @@ async function compare(signal: AbortSignal): Promise<void> {
 function reset(n: number): void {
   pictures = Array.from({ length: n }, () => new Picture(model));
   const box = find("device-gallery", HTMLElement);
-  const room = Math.min(ROOM, box.clientWidth / 3 - GAP);
+  const room = n && Math.min(ROOM, box.clientWidth / 3 - GAP); // asked for while the page loads, it would take milliseconds
   box.style.setProperty("--wide", `${model.width * pixelScale(model.width, room)}px`);
   box.replaceChildren(...pictures.map(({ canvas }, index) => make("figure", { title: `Image ${index + 1}` }, canvas)));
 }
