@@ -124,6 +124,7 @@ export class LiveCompletions {
 
   /** Paints the completions; again while the server is busy. */
   private async complete(drawing: LiveDrawing, signal: AbortSignal): Promise<void> {
+    this.say("");
     for (let failures = 1; ; failures++) {
       try {
         const pool = this.isOnDevice ? freePool() : undefined;
