@@ -166,7 +166,6 @@ def write_checkpoint(model: Transformer, path: Path) -> None:
 
 
 def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str) -> ModelConfig:
-    """Return the configuration that the shapes of the tensors imply."""
     length = _image_bytes(state)
     outputs, width = _shape(state, "predictor.weight", 2)
     keys = _shape(state, "transformer.layers.0.attention.query_projection.weight", 2)[0]

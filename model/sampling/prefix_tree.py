@@ -143,7 +143,6 @@ class PrefixTree:
         return node
 
     def _child(self, node: Node, beginning: bytes) -> Node | None:
-        """Return the next node on the way to a beginning."""
         return node.longer.get(beginning[len(node.painted) : len(node.painted) + self.length])
 
     def insert(self) -> None:

@@ -249,7 +249,6 @@ class Scheduler:
         return self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
 
     def _needed(self, request: int) -> int:
-        """Return how many slots the next image of a waiting request needs."""
         return self.slots_needed(request, self.waiting[request][0])
 
     def _next_fits(self) -> bool:
@@ -278,7 +277,6 @@ class Scheduler:
         return by_client
 
     def _requeue(self, victim: SlotAssignment) -> None:
-        """Free an image's slots and queue the image again."""
         self.release(victim.slot)
         self.append(victim.request, victim.index, victim.client)
 

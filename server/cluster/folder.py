@@ -215,7 +215,6 @@ def _join(address: str) -> None:
 
 
 def _service(model: str) -> str:
-    """Return the name of the Serve application that has the model."""
     applications = serve.status().applications
     for name, application in applications.items():
         if INGRESS in application.deployments and model in application.deployments:

@@ -131,7 +131,6 @@ class ModelReloader:
         return ReloadError(f"Reload of the model {name} failed; the previous version is still served: {reason}.")
 
     async def _retire(self, engine: EngineClient, lock: asyncio.Lock) -> None:
-        """Stop an engine once it has no requests."""
         try:
             await asyncio.sleep(RETIRE_SECONDS)
             await engine.unused.wait()

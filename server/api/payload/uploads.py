@@ -127,7 +127,6 @@ def _text_of(picture: Any, param: str) -> Any:
 
 
 def _check_encoding(request: Request) -> None:
-    """Raise ApiError where a body is compressed."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ApiError(415, "Send the body without a Content-Encoding.", code="unsupported_encoding")
 
@@ -158,7 +157,6 @@ def uploads(fields: BaseModel) -> list[bytes]:
 
 
 def _kind(request: Request) -> str:
-    """Return the media type of the body."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

@@ -102,7 +102,6 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         self._keep(bytes(data[start:]))
 
     def _keep(self, data: bytes) -> None:
-        """Keep what is not parsed yet."""
         self.buffered = data
         if len(self.buffered) > MAX_BUFFERED_BYTES or (self.buffered and not self.read_paused):
             self.transport.hold(BUFFER)

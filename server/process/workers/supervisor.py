@@ -125,7 +125,6 @@ class Supervisor:
         return None
 
     async def _drained(self, caller: ApiProcess, _: None) -> None:
-        """Return once every API process has drained."""
         caller.has_drained = True
         self._let_exit()
         await caller.may_exit.wait()
@@ -161,7 +160,6 @@ class Supervisor:
                 return 0
 
     async def _run_one(self) -> int:
-        """Start an API process and return its exit status once it has ended."""
         given = self.settings, self.listening, self.keys, self.certificate
         process = ApiProcess(*given, self.statuses(), self.find_engine, self.methods)
         self.running.add(process)
