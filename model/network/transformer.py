@@ -216,12 +216,10 @@ class Transformer(nn.Module):
         return self._read_out(x, base)
 
     def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
-        """Return parameters [B, P] for the step of images [B, N] uint8 at each image's own position.
-
-        labels: [B] int64, 0 for an image without a class and k + 1 for one of class k; None where all are 0. A model
-        without classes does not read them. Updates `state` IN PLACE: s and z of every layer, and the position moves by
-        the bytes of a step. The position of a finished image stays at N, and its parameters have no meaning.
-        """
+        """Return parameters [B, P] for the step of images [B, N] uint8 at each image's own position. labels: [B] int64,
+        0 for an image without a class and k + 1 for one of class k; None where all are 0. A model without classes does
+        not read them. Updates `state` IN PLACE: s and z of every layer, and the position moves by the bytes of a step.
+        The position of a finished image stays at N, and its parameters have no meaning."""
         length, size = self.config.bytes, self.config.step_bytes
         position = state.position.clamp(max=length - size)
         conv = self.step_conv(position, state.conv_state)
