@@ -5,8 +5,8 @@ changed.
 
 All are of seed 7 and unpicked. painting.gif: `scanline sample -n 64 --seed 7 --out painting.gif`. particles.png: the
 first five digits of the README's sheet, occluded by a band and by a square, with one completion each by 1, 16 and 64
-particles. page-paint.png and page-complete.png: the page in a headless Chromium, after it has painted, and after it has
-completed the second digit of its gallery.
+particles. page-paint.png, page-write.png, page-how.png, page-complete.png: the page in a headless Chromium, after it
+has painted, has written a year, shows what a step reads, and has completed the second digit of its gallery.
 """
 
 import argparse
@@ -41,7 +41,7 @@ TIMEOUT = 600.0  # seconds until the page has painted or completed
 DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
 SCALE, GAP, WHITE = 2, 2, 255  # of particles.png: pixels of the picture to one of a digit; of a digit; grey
-COLOURS = 128  # of the page's pictures
+COLOURS = 40  # of the page's pictures
 BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))  # in parts of the page's canvas
 
 
@@ -77,7 +77,13 @@ def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndar
 
 
 def photograph_page(page: Page, url: str, into: Path) -> None:
-    """Write page-paint.png and page-complete.png."""
+    """Write the page's pictures."""
+    page.goto(f"{url}/?write=2026&guidance={GUIDANCE}&seed={SEED}")
+    page.locator("#after").wait_for()
+    _photograph(page, into / "page-write.png")
+    page.goto(f"{url}/#how&seed={SEED}&layer=2&head=4&step=413&screen=4")
+    expect(page.locator("#say-weights")).to_contain_text("at most", timeout=1000 * TIMEOUT)
+    _photograph(page, into / "page-how.png")
     page.goto(f"{url}/?class=any&guidance={GUIDANCE}&seed={SEED}")
     page.locator("#after").wait_for()
     _photograph(page, into / "page-paint.png")
@@ -90,6 +96,7 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     page.locator("#complete-more summary").click()
     page.locator("#particles-compare").check()
     page.locator("#complete-seed").fill(str(SEED))
+    expect(page.locator("#live-status")).to_contain_text("Four completions of", timeout=1000 * TIMEOUT)
     page.locator("#complete-form .primary").click()
     expect(page.locator("#complete-meter")).to_contain_text("16 of 16 images", timeout=1000 * TIMEOUT)
     _photograph(page, into / "page-complete.png")

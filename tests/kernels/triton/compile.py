@@ -114,16 +114,17 @@ def recur(heads: int, width: int, dtype: torch.dtype = torch.float32, chained: b
 def orders(*cases: tuple[int, int, torch.dtype]) -> None:
     """Launches steps one by one and at once; the layouts that decide the order of their sums must be the same, and no
     product may be contracted with a sum. Offsets must be 64 bits wide, since states may have 2^31 numbers and more. A
-    head of 32 is one warp, of which an SM has registers for 28."""
+    head of 32 is one warp, of which an SM has registers for 25 (Triton 3.4), or 28 (3.6)."""
     for heads, width, dtype in cases:
         recur(heads, width, dtype)
         step, sequence = (kernel.asm for kernel in launched[-2:])
         assert len(sums(step["ttgir"])) == 2
         assert sums(step["ttgir"]) == sums(sequence["ttgir"])
         assert not any("fma.rn" in kernel["ptx"] for kernel in (step, sequence))
-        assert re.findall(r"addptr %(?:s|z|deferred), .*, (\w+)", step["ttir"] + sequence["ttir"]) == ["i64"] * 7
+        offsets = re.findall(r"addptr %(?:s|z|deferred|arg[123]), .*, (\w+)", step["ttir"] + sequence["ttir"])
+        assert offsets == ["i64"] * 7
         if width == 32:
-            assert launched[-2].registers <= (72 if launched[-2].capability == 90 else 112)
+            assert launched[-2].registers <= (80 if launched[-2].capability == 90 else 112)
             assert all("warpsPerCTA = [1, 1" in layout for _, layout in sums(step["ttgir"]))
 
 

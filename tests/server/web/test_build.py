@@ -41,6 +41,14 @@ def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
     assert [name for name in built if built[name] != shipped[name]] == [], "run `npm run build` in server/web"
 
 
+def test_the_page_with_all_its_tabs_is_at_most_90_kb() -> None:
+    """Compressed, without the API's documentation, licences and the runtime, which is downloaded on request."""
+    others = ("docs", "licenses", "runtime")
+    texts = [file for file in BUILT.rglob("*.*") if not file.name.startswith(others)]
+    assert len(texts) >= 6
+    assert sum(len(gzip.compress(file.read_bytes())) for file in texts) <= 90_000
+
+
 def test_the_vectors_are_what_the_server_samples() -> None:
     """`python -m tests.support.page.vectors` writes them. The last digits of the bits depend on torch and processor."""
     written, found = json.loads(FILE.read_text()), json.loads(json.dumps(vectors()))

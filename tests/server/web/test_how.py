@@ -1,5 +1,6 @@
 """The tab "How it works" in a real browser: one step of an image at a time, with the numbers of the steps route."""
 
+import json
 import re
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.support.server.running_server import Server
 
 ROOT = Path(__file__).parents[3]
 NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
+READ, VALUES = "Orange is what the head reads. Point at a pixel for its weight.", "Point at a pixel for its value."
+LEGENDS = [READ, READ, VALUES, READ, VALUES, VALUES]  # of the screens
 
 
 @pytest.fixture
@@ -54,6 +57,53 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     visitor.page.keyboard.press("Home")
     expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
     assert np.array_equal(visitor.pixels("#heat-s"), after)
+
+
+def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor: Visitor) -> None:
+    visitor.page.keyboard.press("End")  # the link has the focus on the slider
+    expect_step(visitor, "Step 36 of 36: row 3, column 4, blue")
+    for screen, legend in enumerate(LEGENDS, 1):
+        visitor.see("#screens label").nth(screen - 1).click()
+        expect(visitor.see("#how-pixel")).to_have_text(legend)
+    visitor.see("#screens label").first.click()
+    expect(visitor.see("#how-pixel")).to_have_text(LEGENDS[0])
+    total, box = 0.0, visitor.see("#watched").bounding_box()
+    assert box
+    for pixel in range(12):
+        row, column = divmod(pixel, 4)
+        x, y = (column + 0.5) * box["width"] / 4, (row + 0.5) * box["height"] / 3
+        visitor.page.mouse.move(box["x"] + x, box["y"] + y)
+        expect(visitor.see("#how-pixel")).to_contain_text(f"Row {row + 1}, column {column + 1}: ")
+        total += float(visitor.see("#how-pixel").inner_text().split("weight ")[1].removesuffix(" %"))
+    assert total == pytest.approx(100, abs=1)
+
+
+def test_the_race_ends_where_the_recorded_times_say(visitor: Visitor) -> None:
+    """Its sums are those of numpy; without motion, and on paper, its end is shown."""
+    recorded = json.loads((ROOT / "server/web/src/how/step_times.json").read_text())
+    steps = np.arange(1, recorded["steps"][-1] + 1)
+    linear, softmax = (
+        np.interp(steps, recorded["steps"], recorded[name]).cumsum() / 1000 for name in ("linear", "softmax")
+    )
+    behind = np.searchsorted(softmax, linear[-1], side="right")
+    sentence = f"Pixels after {linear[-1]:.0f} s: 16,384 with (s, z), {behind:,} with softmax"
+    visitor.see("#screens label").last.click()
+    expect(visitor.see("#race-place")).to_have_text(sentence)
+    expect(visitor.see("#say-race")).to_contain_text(
+        f"{linear[-1]:.0f} s with (s, z) and {softmax[-1]:.0f} s with softmax"
+    )
+    assert behind < 8192
+    visitor.page.clock.install()
+    visitor.see("#race-go").click()
+    visitor.page.clock.run_for(1000)
+    expect(visitor.see("#race-place")).not_to_have_text(sentence)
+    visitor.page.clock.run_for(4500)
+    expect(visitor.see("#race-place")).to_have_text(sentence)
+    visitor.page.emulate_media(media="print")
+    visitor.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for part in (".equation", "#say-window", "#heat-s", "#bars"):
+        expect(visitor.see(part).first).to_be_visible()
+    expect(visitor.see("#screens")).to_be_hidden()
 
 
 def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(visitor: Visitor) -> None:

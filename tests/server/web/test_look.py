@@ -1,5 +1,7 @@
 """Layout, themes, keyboard and accessibility of the page and of the API's documentation."""
 
+from itertools import pairwise
+
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT, AxeResults
 from axe_playwright_python.sync_playwright import Axe
@@ -11,6 +13,9 @@ from tests.support.sweeps import and_slow
 
 SIZES = {"phone": (360, 740), "desktop": (1280, 800)}
 BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
+IN_MAIN = "document.activeElement.closest('main') !== null"
+TOP_OF_FOCUS = "document.activeElement.getBoundingClientRect().top + scrollY"
+ROW = 48  # pixels: what stands side by side is not equally high
 LIGHT, DARK = "rgb(251, 250, 247)", "rgb(20, 21, 23)"
 
 
@@ -98,6 +103,22 @@ def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> N
     buttons = {"theme", "model", "tab-paint", "count", "seed", "temperature", "again", "copy-link", "save-sheet"}
     assert buttons <= reached
     assert {"tile done"} <= reached
+
+
+@pytest.mark.parametrize("tab", ["paint", "complete"])
+def test_on_a_phone_tab_goes_down_the_window(visit: Visit, classified: Server, tab: str) -> None:
+    """Though the pictures, which come first there, are below the form of a wide window."""
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4#{tab}", *SIZES["phone"])
+    if tab == "paint":
+        visitor.expect_done(4)
+    visitor.expect_ready()
+    visitor.see(f"#tab-{tab}").focus()
+    tops: list[float] = []
+    while not tops or visitor.page.evaluate(IN_MAIN):
+        tops.append(visitor.page.evaluate(TOP_OF_FOCUS))
+        visitor.page.keyboard.press("Tab")
+    assert len(tops) > 10
+    assert all(after > before - ROW for before, after in pairwise(tops)), tops
 
 
 def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(visit: Visit, locked: Server) -> None:

@@ -63,6 +63,17 @@ def test_an_invalid_link_paints_nothing(visit: Visit, server: Server) -> None:
         expect(visitor.see(".tile")).to_have_count(0)
 
 
+def test_a_server_that_is_away_at_first_is_waited_for(visit: Visit, server: Server) -> None:
+    visitor = visit("about:blank")
+    visitor.page.route("**/v1/models", lambda route: route.abort("connectionrefused"))
+    visitor.page.goto(f"{server.url}/?seed=3&n=2")
+    visitor.expect_notice("The server cannot be reached. Retrying.")
+    visitor.page.unroute("**/v1/models")
+    visitor.expect_done(2)
+    expect(visitor.see("#notice")).to_be_hidden()
+    visitor.expect_errors("ERR_CONNECTION_REFUSED")
+
+
 def test_a_link_to_an_unknown_model_uses_the_default(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?model=other&seed=3&n=2", done=2)
     visitor.expect_notice("There is no model other; using grey.")

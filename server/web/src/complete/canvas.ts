@@ -1,7 +1,7 @@
 // The canvas to draw on and to hide pixels with; it shows the model's input, hidden pixels hatched.
 
 import { find, pixelScale } from "../elements";
-import type { Picture, Size } from "../pictures/picture";
+import { Picture, type Size } from "../pictures/picture";
 import { Ink } from "./ink";
 import { KeyboardBrush } from "./keyboard_brush";
 import { Occlusion } from "./occlusion";
@@ -29,7 +29,7 @@ export class DrawingCanvas {
   private readonly canvas = find("drawing", HTMLCanvasElement);
   private readonly keyboard: KeyboardBrush;
 
-  /** `onChange` is called after each change of the drawing and of what is hidden. */
+  /** `onChange` is called after each change of the drawing and of what is hidden, and when a stroke ends. */
   constructor(private readonly onChange: () => void) {
     this.keyboard = new KeyboardBrush(this.canvas, this);
     this.canvas.addEventListener("pointerdown", (event) => {
@@ -46,7 +46,10 @@ export class DrawingCanvas {
       if (this.last) for (const one of coalesced.length ? coalesced : [event]) this.move(one);
     });
     for (const end of ["pointerup", "pointercancel"]) {
-      this.canvas.addEventListener(end, () => (this.last = undefined));
+      this.canvas.addEventListener(end, () => {
+        this.last = undefined;
+        this.onChange();
+      });
     }
     window.addEventListener("resize", () => this.scale());
     const rows = find("rows", HTMLInputElement);
@@ -106,6 +109,11 @@ export class DrawingCanvas {
     this.show();
   }
 
+  /** Whether a stroke has not ended yet. */
+  get isDrawn(): boolean {
+    return this.last !== undefined || this.keyboard.isDown;
+  }
+
   get canUndo(): boolean {
     return this.before.length > 0;
   }
@@ -127,7 +135,9 @@ export class DrawingCanvas {
 
   private change(isEmpty = false): void {
     this.isEmpty = isEmpty;
-    this.image = this.ink.picture();
+    const { size } = this.ink;
+    const black = () => Picture.of(size, new Uint8Array(size.width * size.height * size.channels));
+    this.image = isEmpty ? black() : this.ink.picture(); // which takes milliseconds while the page loads
     this.show();
   }
 

@@ -17,7 +17,7 @@ interface Drawing {
 
 export class KeyboardBrush {
   point: Point | undefined; // the pixel, from 0; undefined until a key is pressed, and without the focus
-  private isDown = false;
+  isDown = false;
 
   constructor(
     element: HTMLElement,

@@ -17,6 +17,7 @@ import { clearNotice, FormError, showError } from "../shell/notice";
 import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { DrawingCanvas } from "./canvas";
 import { readDrawing, writeDrawing } from "./drawing_fields";
+import { LiveCompletions, type LiveDrawing } from "./live";
 import { ParticlesChoice } from "./particles";
 import { Results } from "./results";
 import { setUpFiles, showThumbnails } from "./sources";
@@ -30,6 +31,7 @@ let form: PaintForm;
 let particles: ParticlesChoice;
 let results: Results;
 let runner: JobRunner;
+let live: LiveCompletions;
 let code: CodeRequest; // of the completions that are shown
 let shownFields = ""; // of the address, for the completions that are shown
 
@@ -42,8 +44,9 @@ export function setUpComplete(pictures: () => Picture[]): void {
   particles.onChange(showGuidance);
   results = new Results();
   runner = new JobRunner("complete");
+  live = new LiveCompletions(readLive);
   const place = { prefix: "", verb: "Complete" };
-  const offerPictures = () => isShown("complete") && model && void showThumbnails(model, pictures(), completeThis, place);
+  const offerPictures = () => isShown("complete") && void showThumbnails(model, pictures(), completeThis, place);
   onModel((selected, isChosen) => {
     const isFirst = !model;
     model = selected;
@@ -51,17 +54,27 @@ export function setUpComplete(pictures: () => Picture[]): void {
     runner.showMeter("");
     results.clear();
     canvas.fit(selected);
+    live.fit(selected);
     form.classes.fill(selected.classes);
     form.fill({ temperature: selected.defaults.temperature });
     showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
     if (isFirst) restoreDrawing(new URLSearchParams(sessionStorage.getItem(STORED) ?? ""));
     if (!isChosen) restore();
+    live.follow();
     offerPictures();
   });
   onAddress(restore);
-  window.addEventListener("tab", offerPictures);
+  window.addEventListener("tab", () => {
+    if (!model) return;
+    live.fit(model);
+    if (isShown("complete")) live.follow();
+    else live.stop();
+    offerPictures();
+  });
+  window.addEventListener("resize", () => model && live.fit(model));
   window.addEventListener("pagehide", storeDrawing);
+  find("complete-form", HTMLFormElement).addEventListener("change", () => live.follow());
   find("complete-form", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     complete().catch((error) => showError(error, "complete"));
@@ -105,6 +118,18 @@ function showDrawing(): void {
   showGuidance();
   find("undo", HTMLButtonElement).disabled = !canvas.canUndo;
   find("dark-on-white", HTMLElement).hidden = canvas.isEmpty || !isDarkOnWhite(canvas.image);
+  live.follow(canvas.isDrawn);
+}
+
+/** What is completed while one draws: nothing while the tab has another job or is not shown. */
+function readLive(seed: string): LiveDrawing | undefined {
+  if (runner.isRunning || !isShown("complete")) return undefined;
+  if (canvas.isEmpty) throw new Error("Four completions follow each stroke.");
+  const { image, occlusion } = canvas;
+  if (!occlusion.hidden) throw new Error("No pixel is hidden. Keep fewer rows, or hide some pixels.");
+  const request = form.read(seed);
+  const label = form.classes.labelOf(request.class);
+  return { image, occlusion: occlusion.copy(), request, label, particles: particles.count };
 }
 
 function showGuidance(): void {
@@ -179,7 +204,8 @@ async function complete(isNew = true): Promise<void> {
   };
   const request = { type: "complete", ...asked, ...fields } as const;
   code = { ...asked, edit: { ...fields, particles: particles.count } };
-  void runner.runOnServer(
+  live.stop();
+  const ended = runner.runOnServer(
     rows.map(({ particles }) => ({ ...request, particles })),
     n,
     n * occlusion.hidden * channels,
@@ -189,4 +215,5 @@ async function complete(isNew = true): Promise<void> {
       ended: () => void results.drawOverlays(),
     },
   );
+  void ended.then(() => live.follow());
 }

@@ -17,6 +17,7 @@ export interface DeviceJob {
   images: number;
   temperature: number;
   label: number; // 0: no class, k + 1: class k, -K: one of K classes for each image, drawn
+  known?: Int16Array; // of each byte of every image, -1 where it is to be painted; none are known without it
 }
 
 /** An exported model that has been loaded. */
@@ -61,19 +62,25 @@ export class Sampler implements ByteChooser {
   }
 
   firstByte(histogram: readonly number[], image: number): number {
-    return firstByte(histogram, this.draw(image, 0)[0], this.temperature);
+    return this.known(0) ?? firstByte(histogram, this.draw(image, 0)[0], this.temperature);
   }
 
   stepBytes(parameters: Float32Array, image: number, position: number): number[] {
     const { config, distribution } = this.model;
     const draws = Array.from({ length: stepBytes(config) }, (_, i) => this.draw(image, position + i));
-    return distribution.sample(parameters, draws, this.temperature, []);
+    const known = draws.map((_, i) => this.known(position + i));
+    return distribution.sample(parameters, draws, this.temperature, known);
   }
 
   /** The labels of the images. */
   get labels(): Int32Array {
     const { label, seed, first, images } = this.job;
     return Int32Array.from({ length: images }, (_, image) => labelOfImage(label, seed, first + image));
+  }
+
+  private known(position: number): number | undefined {
+    const byte = this.job.known?.[position] ?? -1;
+    return byte < 0 ? undefined : byte;
   }
 
   private draw(image: number, position: number): Draw {

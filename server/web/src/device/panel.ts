@@ -50,6 +50,9 @@ export function setUpDevice(): void {
 /** The workers, if they have loaded the selected model. */
 export const openedPool = (): WorkerPool | undefined => pool;
 
+/** The same, unless this tab paints with them. */
+export const freePool = (): WorkerPool | undefined => (runner.isRunning ? undefined : pool);
+
 /** Shows the size of the download on the button. */
 async function labelButton(): Promise<void> {
   const button = find("device-go", HTMLButtonElement);
@@ -105,13 +108,9 @@ async function paint(signal: AbortSignal): Promise<void> {
   let painted = 0;
   const bits = new Float64Array(n); // of each image
   signal.addEventListener("abort", () => opened.stop());
-  await opened.paint({ seed: BigInt(seed), first: 0, images: n, temperature, label }, (part) => {
-    const each = part.bytes.length / part.images;
-    for (let i = 0; i < part.images; i++) {
-      pictures[part.first + i]!.paint(part.from, part.bytes.subarray(i * each, (i + 1) * each));
-    }
-    painted += part.bytes.length;
-    bits.set(part.bits, part.first);
+  await opened.paint({ seed: BigInt(seed), first: 0, images: n, temperature, label }, (frames, ofFrames, first) => {
+    for (const frame of frames) painted += pictures[frame.index]!.paint(frame.first, frame.bytes);
+    bits.set(ofFrames, first);
     const percent = Math.floor((100 * painted) / (n * bytes));
     const parts = [`Seed ${seed}`, `${percent} %`, `${rate(painted, start)} in this browser`];
     if (painted === n * bytes) parts.push(`${(bits.reduce((sum, of) => sum + of) / painted).toFixed(3)} bits/dim`);
@@ -163,7 +162,7 @@ async function compare(signal: AbortSignal): Promise<void> {
 function reset(n: number): void {
   pictures = Array.from({ length: n }, () => new Picture(model));
   const box = find("device-gallery", HTMLElement);
-  const room = Math.min(ROOM, box.clientWidth / 3 - GAP);
+  const room = n && Math.min(ROOM, box.clientWidth / 3 - GAP); // asked for while the page loads, it would take milliseconds
   box.style.setProperty("--wide", `${model.width * pixelScale(model.width, room)}px`);
   box.replaceChildren(...pictures.map(({ canvas }, index) => make("figure", { title: `Image ${index + 1}` }, canvas)));
 }

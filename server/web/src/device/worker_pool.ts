@@ -1,16 +1,14 @@
 // A pool of web workers that share the images of a job, one for each core but one.
 
+import type { Frame } from "../api/websocket";
 import type { DeviceJob } from "./painter";
-import type { CodedPicture, Command, PaintedPart, Reply } from "./worker";
+import type { CodedPicture, Command, Reply } from "./worker";
 
 const MAX_WORKERS = 4; // each takes about 60 MB
 const CLOSED = "The worker was stopped.";
 
-/** Painted bytes of `images` images from index `first` on. */
-export interface Painted extends PaintedPart {
-  first: number;
-  images: number;
-}
+/** Called with the bytes that were painted of some images, and the bits so far of these, the first of which is `first`. */
+type OnPainted = (frames: Frame[], bits: Float64Array, first: number) => void;
 
 export class WorkerPool {
   private constructor(private readonly workers: PoolWorker[]) {}
@@ -29,14 +27,22 @@ export class WorkerPool {
   }
 
   /** Paints a job to its end, or until `stop`. */
-  async paint(job: DeviceJob, onPainted: (painted: Painted) => void): Promise<void> {
+  async paint(job: DeviceJob, onPainted: OnPainted): Promise<void> {
     const workers = this.workers.slice(0, job.images);
     const start = (i: number) => Math.floor((i * job.images) / workers.length);
     await Promise.all(
       workers.map((worker, i) => {
         const part = { ...job, first: job.first + start(i), images: start(i + 1) - start(i) };
         return worker.run({ type: "paint", ...part }, (reply) => {
-          if (reply.type === "painted") onPainted({ ...part, ...reply });
+          if (reply.type !== "painted") return;
+          const { from, bytes, bits } = reply;
+          const each = bytes.length / part.images;
+          const frames = Array.from(bits, (_, at) => ({
+            index: part.first + at,
+            first: from,
+            bytes: bytes.subarray(at * each, (at + 1) * each),
+          }));
+          onPainted(frames, bits, part.first);
         });
       }),
     );

@@ -89,7 +89,7 @@ function plot(
   const ends = [
     text(label, { x: 2, y: 9 }),
     text("0", { x: 2, y: HEIGHT + 12 }),
-    text(`${count} steps`, { x: WIDTH - 2, y: HEIGHT + 12, "text-anchor": "end" }),
+    text(`${count.toLocaleString("en")} steps`, { x: WIDTH - 2, y: HEIGHT + 12, "text-anchor": "end" }),
   ];
   chart.replaceChildren(axis, rule, ...drawn, ...ends);
   chart.setAttribute("aria-label", `${id === "chart-memory" ? "Memory" : "Time"} over steps, up to ${label}`);

@@ -12,13 +12,15 @@ import { clearNotice, showError } from "../shell/notice";
 import { addressOf, detailsOf, goTo as goToAddress, isShown } from "../shell/tabs";
 import markup from "./how.html?raw";
 import { showEquations } from "./equations";
+import { setUpRace } from "./race";
 import { showStep, showWeights } from "./step_view";
 import { StepSource } from "./step_source";
 
 const ROOM = 280; // CSS pixels for the picture
 const PLAY_MS = 160; // between two steps
 const ANY = "any";
-const READING = 4; // the screen of what is read, which is laid over the picture
+const QUIETLY = { preventScroll: true, focusVisible: false };
+const WEIGHED = [1, 2, 4]; // the screens on which the weights are laid over the picture
 
 let model: Model | undefined;
 let seed = "";
@@ -35,6 +37,10 @@ let playing: number | undefined;
 export function setUpHow(): void {
   find("how", HTMLElement).innerHTML = markup;
   showEquations("categorical");
+  setUpRace();
+  window.addEventListener("beforeprint", () => {
+    for (const fold of document.querySelectorAll<HTMLDetailsElement>("#how details")) fold.open = true;
+  });
   for (const id of ["layer", "head"]) find(id, HTMLSelectElement).addEventListener("change", () => void inspect(step));
   onClick("watch", () => void paint());
   find("screens", HTMLFieldSetElement).addEventListener("change", () => {
@@ -80,7 +86,7 @@ export function setUpHow(): void {
     const { clientWidth, clientHeight } = currentTarget as HTMLCanvasElement;
     if (model) sayPixel(Math.floor((offsetY / clientHeight) * model.height), Math.floor((offsetX / clientWidth) * model.width));
   });
-  find("watched", HTMLCanvasElement).addEventListener("pointerleave", () => setText("how-pixel", ""));
+  find("watched", HTMLCanvasElement).addEventListener("pointerleave", sayLegend);
   find("heat-s", HTMLCanvasElement).addEventListener("click", ({ offsetX, offsetY, currentTarget }) => {
     const { clientWidth, clientHeight, width, height } = currentTarget as HTMLCanvasElement;
     find("cell-row", HTMLInputElement).value = String(1 + Math.floor((offsetY / clientHeight) * height));
@@ -118,6 +124,8 @@ function restore(): void {
     if (!isSeed(fields.get("seed")!)) throw new Error("The seed of this link is not a seed.");
     for (const id of ["layer", "head"]) choose(id, fields.get(id) ?? "1");
     showScreen(Number(fields.get("screen") ?? 1));
+    // who opens a link goes on with the arrow keys, or with a presenter, which sends Page Up and Page Down
+    if (document.activeElement === document.body) find("moment", HTMLInputElement).focus(QUIETLY);
     void paint(fields);
   } catch (error) {
     showError(error, "how");
@@ -285,7 +293,7 @@ function show(): void {
     showStep(shown, numbers, at, picture, seed);
     const next = Math.min(at + shown.row, shown.count - 1);
     if (playing !== undefined && !shown.step(next)) shown.load(next).catch(() => undefined);
-    if (screen === READING) void weigh(shown, at);
+    if (WEIGHED.includes(screen)) void weigh(shown, at);
     return;
   }
   shown.load(at).then(
@@ -302,7 +310,7 @@ async function weigh(shown: StepSource, at: number): Promise<void> {
   setText("say-weights", "Asking for the keys of all steps before.");
   try {
     const weights = await shown.weights(at);
-    if (source !== shown || step !== at || screen !== READING) return;
+    if (source !== shown || step !== at || !WEIGHED.includes(screen)) return;
     layOver(showWeights(shown, weights, model!));
   } catch (error) {
     if (source === shown) showError(error, "how");
@@ -313,10 +321,18 @@ async function weigh(shown: StepSource, at: number): Promise<void> {
 function sayPixel(row: number, column: number): void {
   const { width, height, channels } = model!;
   const pixel = row * width + column;
-  if (row < 0 || column < 0 || row >= height || column >= width || (pixel + 1) * channels > (picture?.painted ?? 0)) return;
-  const value = picture!.bytes.subarray(pixel * channels, (pixel + 1) * channels).join(", ");
-  const weight = laidOver ? `, weight ${(100 * laidOver[pixel]!).toPrecision(3)} %` : "";
+  if (row < 0 || column < 0 || row >= height || column >= width || !picture?.done) return;
+  const isLater = source !== undefined && pixel * channels > source.position(step);
+  const bytes = picture.bytes.subarray(pixel * channels, (pixel + 1) * channels);
+  const value = isLater ? "painted later" : bytes.join(", ");
+  const weight = laidOver && !isLater ? `, weight ${(100 * laidOver[pixel]!).toPrecision(3)} %` : "";
   setText("how-pixel", `Row ${row + 1}, column ${column + 1}: ${value}${weight}`);
+}
+
+/** Says what the picture shows besides, while the pointer is elsewhere. */
+function sayLegend(): void {
+  const legend = laidOver ? "Orange is what the head reads. Point at a pixel for its weight." : "Point at a pixel for its value.";
+  setText("how-pixel", legend);
 }
 
 /** Lays the weight of each pixel over the picture, the largest one opaque. */
@@ -331,6 +347,7 @@ function layOver(weights: Float32Array): void {
     context.fillStyle = `rgb(217 83 44 / ${Math.sqrt(weight / most)})`;
     context.fillRect((pixel % width) * fine, Math.floor(pixel / width) * fine, fine, fine);
   });
+  sayLegend();
 }
 
 /** Draws the pixels before `pixels`; with `current`, that pixel framed, and the window that it reads. */
@@ -359,4 +376,5 @@ function drawImage(pixels: number, current?: number, window?: [number, number] |
   }
   context.fillStyle = "#d9532c";
   context.fillRect(column * fine, row * fine, fine, fine);
+  sayLegend();
 }

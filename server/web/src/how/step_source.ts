@@ -1,4 +1,4 @@
-// The numbers of an image's steps in one layer and head, from POST /v1/images/steps: asked for in blocks of a row, when
+// The numbers of an image's steps in one layer and head, from POST /v1/images/steps: asked for in blocks of rows, when
 // they are first looked at, and kept.
 
 import { call } from "../api/http";
@@ -63,8 +63,8 @@ export class StepSource {
   async open(): Promise<void> {
     this.image = await base64(this.picture.canvas);
     const { width } = this.model;
-    const first = await this.ask(0, Math.min(MAX_STEPS, width));
-    this.size = Math.min(MAX_STEPS, (width * this.model.channels) / this.layout.step_bytes);
+    const first = await this.ask(0, stepsOfBlock(width));
+    this.size = stepsOfBlock((width * this.model.channels) / this.layout.step_bytes);
     if (first.steps === this.size) this.keep(0, Promise.resolve(first));
     await this.load(this.count - 1);
   }
@@ -116,7 +116,7 @@ export class StepSource {
     };
   }
 
-  /** The shares of all steps up to one in what it reads: φ(q)ᵀφ(k) over their sum. Loads these steps, row after row. */
+  /** The shares of all steps up to one in what it reads: φ(q)ᵀφ(k) over their sum. Loads these steps, block after block. */
   async weights(at: number): Promise<Float32Array> {
     for (let step = 0; step <= at; step += this.size) await this.load(step);
     const { phi_q: query } = this.step(at)!;
@@ -150,6 +150,9 @@ export class StepSource {
     return { first, steps: answer.steps, ...arrays };
   }
 }
+
+/** As many whole rows as a request may have: the server reads the image from its start for each. */
+const stepsOfBlock = (row: number): number => Math.floor(MAX_STEPS / row) * row || MAX_STEPS;
 
 /** Float32 values from base64, little endian. */
 function floats(text: string): Float32Array {

@@ -127,6 +127,7 @@ export function showWeights(source: StepSource, weights: Float32Array, size: Siz
   weights.forEach((weight, step) => (pixels[Math.floor(source.position(step) / size.channels)]! += weight));
   const most = Math.max(...pixels);
   const canvas = find("heat-weights", HTMLCanvasElement);
+  canvas.hidden = false;
   drawHeatMap(canvas, pixels, size.width, most);
   enlarge(canvas, pixelScale(size.width, MATRIX_ROOM));
   const [row, column] = [Math.floor(pixels.indexOf(most) / size.width) + 1, (pixels.indexOf(most) % size.width) + 1];

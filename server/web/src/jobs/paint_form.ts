@@ -61,11 +61,11 @@ export class PaintForm {
     this.temperature = new Slider(`${prefix}temperature`, allowed);
   }
 
-  /** Throws FormError for an invalid field. */
-  read(): PaintRequest {
+  /** Throws FormError for an invalid field. `seed` is used where the field is empty. */
+  read(seed = randomSeed()): PaintRequest {
     return {
       model: find("model", HTMLSelectElement).value,
-      seed: this.readSeed(),
+      seed: this.readSeed(seed),
       temperature: this.temperature.read(),
       n: this.readCount(),
       class: this.classes.read(),
@@ -95,10 +95,9 @@ export class PaintForm {
     this.guidance?.show(model, { class: this.classes.chosen, particles });
   }
 
-  /** A random seed if the field is empty. */
-  private readSeed(): string {
+  private readSeed(otherwise: string): string {
     const text = this.seed.value.trim();
-    if (text === "") return randomSeed();
+    if (text === "") return otherwise;
     if (isSeed(text)) return String(BigInt(text));
     throw new FormError(this.seed, `The seed must be an integer from 0 to ${LARGEST_SEED}.`);
   }

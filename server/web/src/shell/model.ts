@@ -63,12 +63,17 @@ export function setUpModels(all: Model[]): void {
   change(false);
 }
 
+/** Two digits of a number: 1.8M. Intl, which writes the same, takes milliseconds while the page loads. */
+function compact(number: number): string {
+  const power = number < 1e3 ? 0 : number < 1e6 ? 1 : 2;
+  return `${Number((number / 1e3 ** power).toPrecision(2))}${["", "K", "M"][power]}`;
+}
+
 /** The facts, of which a narrow window shows the first. */
 function facts(model: Model): (string | Node)[] {
-  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 2 });
   const parts = [
     `${model.width} × ${model.height} ${model.channels === 1 ? "grey" : "colour"}`,
-    `${compact.format(model.parameters!)} parameters`,
+    `${compact(model.parameters!)} parameters`,
   ];
   const more = [`${Math.round(model.state_bytes_per_image! / 1000)} kB of state per image`];
   if (model.bits_per_dim !== null) more.push(`${model.bits_per_dim.toFixed(3)} bits/dim on test images`);

@@ -13,7 +13,9 @@ from playwright.sync_api import Route, expect
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.onnx_step import export_step
 from scanline.server.api.onnx_export import Exported, Exports
+from tests.server.web.test_complete import SEED, stroke
 from tests.server.web.test_compress import SAME
+from tests.server.web.test_live import wait_for_completions
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor
 from tests.support.server.json_requests import GENERATIONS, post
@@ -92,7 +94,7 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     return int(images), float(percentage)
 
 
-def test_a_model_of_pixels_is_painted_after_a_download_that_was_stopped(visit: Visit, models: Server) -> None:
+def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke(visit: Visit, models: Server) -> None:
     visitor = wait_for_size(visit(f"{models.url}/?model=pixels#device"))
     visitor.page.route("**/assets/*.gz", lambda route: route.continue_() if route.request.method == "HEAD" else None)
     visitor.see("#device-go").click()
@@ -104,7 +106,32 @@ def test_a_model_of_pixels_is_painted_after_a_download_that_was_stopped(visit: V
     expect(visitor.see("#device-progress")).to_be_hidden()
     assert visitor.page.workers == []
     visitor.page.unroute("**/assets/*.gz")
+    broken: list[Route] = []
+
+    def break_once(route: Route) -> None:
+        if broken or route.request.method == "HEAD":
+            return route.continue_()
+        broken.append(route)
+        return route.abort("connectionreset")
+
+    visitor.page.route("**/onnx", break_once)
     paint_as_the_server(visitor, models, "pixels")
+    assert broken
+    expect(visitor.see("#notice")).to_be_hidden()
+    visitor.expect_errors("ERR_CONNECTION_RESET")
+    follow_a_drawing(visitor, models)
+
+
+def follow_a_drawing(visitor: Visitor, server: Server) -> None:
+    """Completions of a drawing, painted in this browser after each stroke: those of the API with one particle."""
+    visitor.see("#tab-complete").click()
+    visitor.unfold()
+    visitor.see("#complete-seed").fill(str(SEED))
+    visitor.see("#live-by >> text=in this browser").click()
+    with server.client() as client:
+        for end in (0.4, 0.2):
+            stroke(visitor, (0.3, 0.1), (0.7, end))
+            wait_for_completions(visitor, client, 0.9, colour=True, model="pixels")
 
 
 @pytest.mark.slow
