@@ -431,7 +431,6 @@ class Model:
             run_tasks(self.network, tasks, **self._how(), progress=report)
 
     def _how(self) -> "_How":
-        """Return how the network is run."""
         return {"threads": self.threads, "precision": self.precision, "backend": self.backend}
 
 

@@ -62,9 +62,7 @@ def _machine() -> dict[str, Any]:
 
 def _processor_seconds() -> tuple[float, float, float] | None:
     """Return processor seconds since the machine started: available, used by all, used by this process and children.
-
-    None where there is no /proc/stat.
-    """
+    None where there is no /proc/stat."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
@@ -103,10 +101,8 @@ def _others_share() -> float | None:
 
 def _commit() -> str | None:
     """Return the commit that is checked out, with `-dirty` if tracked files differ; None outside a clone of Scanline.
-
     The folder of the package's folder is a clone only if it is the top level of its repository: an installed package
-    may lie inside another repository, as in a project's .venv.
-    """
+    may lie inside another repository, as in a project's .venv."""
     clone = Path(scanline.__file__).parents[1]
 
     def git(*arguments: str) -> str:

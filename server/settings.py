@@ -104,7 +104,6 @@ class Settings(BaseSettings):
     @field_validator(*COMMA_SEPARATED, mode="before")
     @classmethod
     def _commas(cls, value: Any) -> Any:
-        """Split a variable's values at commas."""
         return value.split(",") if isinstance(value, str) else value
 
     @field_validator("models")

@@ -63,10 +63,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Distribute files, those of SHARED that need the same to one worker.
-
-    `--dist=loadgroup` does not do this: xdist 3.8 ignores its marks under pytest 9.2.
-    """
+    """Distribute files, those of SHARED that need the same to one worker. `--dist=loadgroup` does not do this: xdist
+    3.8 ignores its marks under pytest 9.2."""
     from xdist.scheduler.loadfile import LoadFileScheduling
 
     class SharedScheduling(LoadFileScheduling):

@@ -27,10 +27,8 @@ def causal_linear_attention(
     weight: torch.Tensor | None = None,  # [B, N]
 ) -> Tensors:
     """Return y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
-
     Gradients flow to phi_q, phi_k and v; the given state and the weights are constants and the returned state carries
-    no gradient. The arguments are not changed. ValueError where their shapes do not fit.
-    """
+    no gradient. The arguments are not changed. ValueError where their shapes do not fit."""
     batch, heads, length, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
         raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
@@ -69,11 +67,9 @@ def _after(sums: torch.Tensor) -> torch.Tensor:
 
 
 class _Sums(torch.autograd.Function):
-    """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, both in the state's dtype, and the final state.
-    A query's last key is its own where `last` is 0, and the one before it where it is -1.
-
-    Products have the inputs' dtype; running sums, and what is added up of several products, have the state's.
-    """
+    """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, both in the state's dtype, and the final state. A
+    query's last key is its own where `last` is 0, and the one before it where it is -1. Products have the inputs'
+    dtype; running sums, and what is added up of several products, have the state's."""
 
     @staticmethod
     def forward(

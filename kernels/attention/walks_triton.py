@@ -30,10 +30,8 @@ def _put(x, value, n, length, d, width: tl.constexpr):
 
 @triton.jit
 def _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width: tl.constexpr, epsilon: tl.constexpr):
-    """Return G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser.
-
-    y = numerator / normaliser, so with g = d loss / d y: G = g / normaliser and h = -sum over M of G y.
-    """
+    """Return G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser. y = numerator / normaliser, so with g =
+    d loss / d y: G = g / normaliser and h = -sum over M of G y."""
     stride = length * value_width
     gradient = _rows(g, heads * stride, stride, value_width, heads, n, length, m, value_width)
     outputs = _rows(y, heads * stride, stride, value_width, heads, n, length, m, value_width)

@@ -49,11 +49,9 @@ def open_data(
     *,
     classes: bool = False,
 ) -> ImageSet:
-    """Return the images at `path`; DataError with one sentence where there are none that a model can learn.
-
-    size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with
-    the labels of the images; DataError where they have none.
-    """
+    """Return the images at `path`; DataError with one sentence where there are none that a model can learn. size, (W,
+    H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with the
+    labels of the images; DataError where they have none."""
     # Published sets have sizes, colours and a split of their own.
     layout = next((name for name in datasets.DATASETS if datasets.is_in(name, path)), None)
     of_pictures = path.is_dir() or path.suffix == SUFFIX

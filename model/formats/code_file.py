@@ -187,7 +187,6 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
 
 
 def _contents(rest: "_Reader", most: int) -> CodeFile:
-    """Return what follows the checksum of a file."""
     coding, precision = rest.take(DIGEST_BYTES).hex(), rest.take(rest.take(1)[0]).decode("latin1")
     height, width, channels, count, length, labels = (rest.number() for _ in range(6))
     bytes_ = height * width * channels

@@ -101,11 +101,9 @@ def from_state(
     state: State, histogram: tuple[float, ...] | None = None, heads: int | None = None, scale: str = "exp"
 ) -> Transformer:
     """Return their model as ours, in evaluation mode; ForeignCheckpointError where a tensor is missing, unknown or
-    misshapen.
-
-    histogram: probabilities of the first byte, which their network does not predict; MNIST's is always 0. heads:
-    where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same numbers.
-    """
+    misshapen. histogram: probabilities of the first byte, which their network does not predict; MNIST's is always 0.
+    heads: where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same
+    numbers."""
     config = _config(state, histogram, heads, scale)
     with torch.device("meta"):  # shapes only: no memory is taken before the tensors have them
         expected = Transformer(config).state_dict()
@@ -166,7 +164,6 @@ def write_checkpoint(model: Transformer, path: Path) -> None:
 
 
 def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str) -> ModelConfig:
-    """Return the configuration that the shapes of the tensors imply."""
     length = _image_bytes(state)
     outputs, width = _shape(state, "predictor.weight", 2)
     keys = _shape(state, "transformer.layers.0.attention.query_projection.weight", 2)[0]

@@ -50,10 +50,8 @@ def _enlarged(picture: np.ndarray, scale: int, palette: bytes | None) -> Image.I
 
 
 def _indexed(picture: np.ndarray) -> tuple[np.ndarray, bytes, int]:
-    """Return a picture as indices [H, W] of at most COLOURS colours, their palette, and the index of UNPAINTED.
-
-    Of 256 greys, 254 becomes white. Of more colours than fit, Pillow chooses.
-    """
+    """Return a picture as indices [H, W] of at most COLOURS colours, their palette, and the index of UNPAINTED. Of 256
+    greys, 254 becomes white. Of more colours than fit, Pillow chooses."""
     if picture.ndim == 2:
         greys = bytes([*range(COLOURS - 1), 255])
         return np.minimum(picture, COLOURS - 1), bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)), UNPAINTED

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from scanline.kernels import LN2
 from scanline.kernels.attention import causal_attention_of_projection, causal_linear_attention
@@ -44,14 +44,14 @@ class Layer(nn.Module):
 
     def parallel(
         self,
-        x: torch.Tensor,
-        s: torch.Tensor | None,
-        z: torch.Tensor | None,
+        x: Tensor,
+        s: Tensor | None,
+        z: Tensor | None,
         conv: Conv,
         number: int,
-        labels: torch.Tensor | None,
-        weight: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, ...]:
+        labels: Tensor | None,
+        weight: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
         """Return outputs [B, N, D] for x [B, N, D] from the state s [B, H, C, M], z [B, H, C], and the final state,
         which may be left out where none is given; this is layer `number`, labels [B] int64. weight: [B, N],
         how many times each counts for later positions; by default once, as for itself always."""
@@ -64,37 +64,27 @@ class Layer(nn.Module):
         y, s, z = causal_linear_attention(q, k, v, s, z, weight)
         return self._finish(x, y.transpose(1, 2).flatten(2), conv, number, labels), s, z
 
-    def step(
-        self,
-        x: torch.Tensor,
-        s: torch.Tensor,
-        z: torch.Tensor,
-        conv: Conv,
-        number: int,
-        labels: torch.Tensor | None,
-    ) -> torch.Tensor:
+    def step(self, x: Tensor, s: Tensor, z: Tensor, conv: Conv, number: int, labels: Tensor | None) -> Tensor:
         """Return the output [B, D] for x [B, D] of images with labels [B]; s [B, H, C, M] and z [B, H, C] are updated
         IN PLACE."""
         q, k, v = self._project(x)
         return self._finish(x, recurrent_step(q, k, v, s, z).flatten(1), conv, number, labels)
 
-    def _project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return phi(q), phi(k) [..., H, C] and v [..., H, M] for x [..., D]."""
         return self._split(self._projected(x))
 
-    def _projected(self, x: torch.Tensor) -> torch.Tensor:
+    def _projected(self, x: Tensor) -> Tensor:
         return self.query_key_value(self.attention_norm(x) if self.config.norm == "pre" else x)
 
-    def _split(self, projected: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _split(self, projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return phi(q), phi(k) [..., H, C] and v [..., H, M] of a projection."""
         config = self.config
         both, v = projected.split((2 * config.heads * config.key_width, config.model_width), dim=-1)
         q, k = self.phi(both).unflatten(-1, (2, config.heads, config.key_width)).unbind(-3)
         return q, k, v.unflatten(-1, (config.heads, config.value_width))
 
-    def _finish(
-        self, x: torch.Tensor, attended: torch.Tensor, conv: Conv, number: int, labels: torch.Tensor | None
-    ) -> torch.Tensor:
+    def _finish(self, x: Tensor, attended: Tensor, conv: Conv, number: int, labels: Tensor | None) -> Tensor:
         """Return the layer's output [..., D] from its input x and the attention's result, both [..., D]."""
         x = x + self.attention_out(attended)
         if self.config.norm == "post":
@@ -102,9 +92,7 @@ class Layer(nn.Module):
             return self.feed_forward_norm(x + self._feed_forward(x, nn.Identity(), conv, number, labels))
         return x + self._feed_forward(x, self.feed_forward_norm, conv, number, labels)
 
-    def _feed_forward(
-        self, x: torch.Tensor, norm: nn.Module, conv: Conv, number: int, labels: torch.Tensor | None
-    ) -> torch.Tensor:
+    def _feed_forward(self, x: Tensor, norm: nn.Module, conv: Conv, number: int, labels: Tensor | None) -> Tensor:
         seen = with_conv(x, norm, self.taps, conv, self.config.blocks + number)
         return self.feed_forward_out(self.activation(self.feed_forward_in(seen, labels)))
 
@@ -140,12 +128,8 @@ class Transformer(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
     def parallel(
-        self,
-        images: torch.Tensor,
-        state: State | None = None,
-        stop: int | None = None,
-        labels: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        self, images: Tensor, state: State | None = None, stop: int | None = None, labels: Tensor | None = None
+    ) -> Tensor:
         """Return parameters [B, n, P] of the n steps of bytes start..stop-1 of images [B, N] uint8, each from the
         bytes before it.
 
@@ -172,7 +156,7 @@ class Transformer(nn.Module):
             state.position.fill_(stop)
         return self._read_out(x, base)
 
-    def features(self, images: torch.Tensor, shape: FeatureShape) -> torch.Tensor:
+    def features(self, images: Tensor, shape: FeatureShape) -> Tensor:
         """Return the features [B, F] float32 of images [B, N] uint8, read without a class."""
         config = self.config
         position = torch.arange(config.first, config.bytes, config.step_bytes, device=self.device)
@@ -182,7 +166,7 @@ class Transformer(nn.Module):
             outputs.append(layer.parallel(outputs[-1], None, None, conv, i, None)[0])
         return shape.averages(config, outputs)
 
-    def class_logits(self, images: torch.Tensor) -> torch.Tensor:
+    def class_logits(self, images: Tensor) -> Tensor:
         """Return the logits [n, K] float32 of images [n, N] uint8 by the class head, which there must be: of each image
         by itself, since a product of another shape may round differently."""
         head = self.class_head
@@ -192,7 +176,7 @@ class Transformer(nn.Module):
     def _sequence_conv(self, start: int, state: State | None) -> Conv:
         """Return the causal convolution of a sequence from byte `start` on; a given state is changed IN PLACE."""
 
-        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: Tensor, norm: nn.Module, conv_weight: Tensor, number: int) -> Tensor:
             if state is None and isinstance(norm, nn.LayerNorm):
                 return normed_causal_conv(x, norm.weight, norm.bias, conv_weight, self.config.width)
             conv_state = None if state is None else state.conv_state[number]
@@ -200,14 +184,12 @@ class Transformer(nn.Module):
 
         return conv
 
-    def sampled(
-        self, images: torch.Tensor, position: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def sampled(self, images: Tensor, position: Tensor, weight: Tensor, labels: Tensor | None = None) -> Tensor:
         """Return parameters [B, n, P] of the steps at `position` [B, n] int64, ascending, of images [B, N] uint8, each
         standing for `weight` [B, n] steps, none where that is 0: an estimate of `parallel` from fewer steps, for
         training a model without a causal convolution. labels: [B] int64, as in `step`."""
 
-        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: Tensor, norm: nn.Module, conv_weight: Tensor, number: int) -> Tensor:
             raise ValueError("a model with a causal convolution needs all steps of an image")
 
         x, base = self._read_in(images, position * self.config.step_bytes, labels, conv)
@@ -215,13 +197,11 @@ class Transformer(nn.Module):
             x, *_ = layer.parallel(x, None, None, conv, i, labels, weight)
         return self._read_out(x, base)
 
-    def step(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
-        """Return parameters [B, P] for the step of images [B, N] uint8 at each image's own position.
-
-        labels: [B] int64, 0 for an image without a class and k + 1 for one of class k; None where all are 0. A model
-        without classes does not read them. Updates `state` IN PLACE: s and z of every layer, and the position moves by
-        the bytes of a step. The position of a finished image stays at N, and its parameters have no meaning.
-        """
+    def step(self, images: Tensor, state: State, labels: Tensor | None = None) -> Tensor:
+        """Return parameters [B, P] for the step of images [B, N] uint8 at each image's own position. labels: [B] int64,
+        0 for an image without a class and k + 1 for one of class k; None where all are 0. A model without classes does
+        not read them. Updates `state` IN PLACE: s and z of every layer, and the position moves by the bytes of a step.
+        The position of a finished image stays at N, and its parameters have no meaning."""
         length, size = self.config.bytes, self.config.step_bytes
         position = state.position.clamp(max=length - size)
         conv = self.step_conv(position, state.conv_state)
@@ -232,25 +212,25 @@ class Transformer(nn.Module):
         state.position.add_(size).clamp_(max=length)
         return self._read_out(x.unsqueeze(1), base).squeeze(1)
 
-    def step_conv(self, position: torch.Tensor, conv_state: torch.Tensor) -> Conv:
+    def step_conv(self, position: Tensor, conv_state: Tensor) -> Conv:
         """Return the causal convolution of a step at `position` [B]; `conv_state` [E, B, R, D] is changed IN PLACE."""
         pixel = position // self.config.channels
 
-        def conv(x: torch.Tensor, norm: nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+        def conv(x: Tensor, norm: nn.Module, conv_weight: Tensor, number: int) -> Tensor:
             rows = norm(x).view(len(pixel), -1)  # of blocks [B, 1, D], of layers [B, D]
             return causal_conv_step(rows, conv_weight, pixel, self.config.width, conv_state[number]).view(x.shape)
 
         return conv
 
-    def bits(self, parameters: torch.Tensor, images: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+    def bits(self, parameters: Tensor, images: Tensor, start: int, stop: int) -> Tensor:
         """Return the cost [B, stop - start] in bits, float64, of bytes start..stop-1 of images [B, N] uint8 under the
         parameters [B, n, P] of their steps."""
         values = images[:, start:stop].unflatten(1, (-1, self.config.step_bytes))
         return -self.distribution.log_prob(parameters, values).double().flatten(1) / LN2
 
     def _read_in(
-        self, images: torch.Tensor, position: torch.Tensor, labels: torch.Tensor | None, conv: Conv
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        self, images: Tensor, position: Tensor, labels: Tensor | None, conv: Conv
+    ) -> tuple[Tensor, Tensor | None]:
         """Return x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N] with labels [B], and the
         base [B, n, C] that is added to the means of pixel logistics, or None."""
         if self.window is None:
@@ -265,20 +245,20 @@ class Transformer(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             return x, reference + self._skipped(inputs[..., : self.window.linear_inputs])
 
-    def _with_class(self, x: torch.Tensor, labels: torch.Tensor | None) -> torch.Tensor:
+    def _with_class(self, x: Tensor, labels: Tensor | None) -> Tensor:
         """Return x [B, n, D] with the vectors of the images' labels [B] added, where the model has classes."""
         if not self.config.classes:
             return x
         return x + (self.classes[0] if labels is None else F.embedding(labels, self.classes).unsqueeze(1))
 
-    def _skipped(self, inputs: torch.Tensor) -> torch.Tensor:
+    def _skipped(self, inputs: Tensor) -> Tensor:
         """Return `skip` of inputs [B, n, .], [B, n, C], with the pixels as columns of the product: as its rows, with
         few outputs each, the rounding of a pixel's sums would depend on its place in the batch."""
         pixels = inputs.flatten(0, 1).T
         outputs = torch.addmm(self.skip.bias.unsqueeze(1), self.skip.weight, pixels)
         return outputs.T.unflatten(0, inputs.shape[:2])
 
-    def _read_out(self, x: torch.Tensor, base: torch.Tensor | None) -> torch.Tensor:
+    def _read_out(self, x: Tensor, base: Tensor | None) -> Tensor:
         """Return parameters [B, n, P] for x [B, n, D] and the means' base; in float32 even under autocast, since
         bfloat16 rounds a mean near 1 to a whole byte."""
         with torch.autocast(x.device.type, enabled=False):
@@ -326,13 +306,13 @@ class Transformer(nn.Module):
             means.copy_(torch.linspace(-1, 1, k).repeat_interleave(c))
 
 
-def first_byte_bits(config: ModelConfig, values: torch.Tensor) -> torch.Tensor:
+def first_byte_bits(config: ModelConfig, values: Tensor) -> Tensor:
     """Return the bits [B] float64 of first bytes `values` [B] under the histogram of a model without start token."""
     histogram = torch.tensor(config.first_byte_histogram, dtype=torch.float64, device=values.device)
     return -histogram[values.long()].log2()
 
 
-def with_first_byte(config: ModelConfig, images: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
+def with_first_byte(config: ModelConfig, images: Tensor, predicted: Tensor) -> Tensor:
     """Return the bits [B, N] of all bytes, given those [B, N - first] that the network predicts."""
     if not config.first:
         return predicted

@@ -152,7 +152,6 @@ class Admission:
         return known - known % self.generator.config.step_bytes
 
     def _queue_prefix(self, request: GenerateRequest, index: int) -> None:
-        """Queue the prefixes of image `index` of a request."""
         source, label = request.source(index), request.label_of(index)
         assert source is not None
         labels = (label, 0) if request.is_guided else (label,)

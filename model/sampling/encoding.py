@@ -85,5 +85,4 @@ class Encoder:
 
 
 def _bits(intervals: np.ndarray) -> float:
-    """Return the bits of intervals [N, 2]."""
     return float((PRECISION - np.log2(intervals[:, 1])).sum())

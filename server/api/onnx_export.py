@@ -66,10 +66,8 @@ class Exports:
             return self.kept[identity]
 
     async def _export(self, directory: Path) -> Exported:
-        """Export in a child; it is killed where it takes too long, or where this task is cancelled.
-
-        What the child reports goes to this process's standard error, as all logs do.
-        """
+        """Export in a child; it is killed where it takes too long, or where this task is cancelled. What the child
+        reports goes to this process's standard error, as all logs do."""
         child = await asyncio.create_subprocess_exec(*self.command, str(directory), stdout=asyncio.subprocess.PIPE)
         assert child.stdout is not None
         file, digest = bytearray(), sha256()

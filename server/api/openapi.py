@@ -61,10 +61,8 @@ _TEXT = {"type": "string", "description": "base64 or a data URL"}
 
 
 def errors(*statuses: int) -> Responses:
-    """Describe error responses with these statuses, each in the one shape, and with those that follow from them.
-
-    Any route may be asked under a foreign host name (421); where a key is needed, too many may be wrong (429).
-    """
+    """Describe error responses with these statuses, each in the one shape, and with those that follow from them. Any
+    route may be asked under a foreign host name (421); where a key is needed, too many may be wrong (429)."""
     all_statuses = {*statuses, 421, *({429} if 401 in statuses else ())}
     return {status: {"model": ErrorAnswer, "description": MEANINGS[status]} for status in sorted(all_statuses)}
 
@@ -149,10 +147,8 @@ def _form_name(schema: type[ModelField]) -> str:
 
 
 def _form(schema: type[ModelField]) -> dict[str, Any]:
-    """Return the schema of a form: pictures and codes are files, and nothing is null.
-
-    The parts of several pictures have one name, `image`; other spellings are read, but have no place in a description.
-    """
+    """Return the schema of a form: pictures and codes are files, and nothing is null. The parts of several pictures
+    have one name, `image`; other spellings are read, but have no place in a description."""
     form = _described(schema)
     form["title"] = _form_name(schema)
     fields = form["properties"]
@@ -173,11 +169,9 @@ def _form(schema: type[ModelField]) -> dict[str, Any]:
 
 
 def _described(schema: type[ModelField]) -> dict[str, Any]:
-    """Return the schema of a JSON object, with what its validators allow besides the declared types.
-
-    Descriptions name the defaults: with the keyword `default`, openapi-python-client sends each of them, of which some
-    requests refuse `particles`, and openapi-typescript takes the field for one that is always there.
-    """
+    """Return the schema of a JSON object, with what its validators allow besides the declared types. Descriptions name
+    the defaults: with the keyword `default`, openapi-python-client sends each of them, of which some requests refuse
+    `particles`, and openapi-typescript takes the field for one that is always there."""
     described = schema.model_json_schema()
     fields = described["properties"]
     for field in fields.values():

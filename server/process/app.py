@@ -145,7 +145,6 @@ def _middleware(
     hosts: Collection[str] | None,
     budgets: Budgets,
 ) -> list[Middleware]:
-    """Return all middleware, the outermost first."""
     return [
         # Outermost, so that every response and every log line has a request id.
         Middleware(RequestIdMiddleware),

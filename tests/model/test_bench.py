@@ -154,7 +154,7 @@ def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     for i, layer in enumerate(model.layers):
         q, k, v = (part.transpose(1, 2) for part in baselines.project(layer, x))
         weights = (q @ k.mT / config.key_width**0.5).masked_fill(future, -torch.inf).softmax(dim=-1)
-        x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), conv, i)
+        x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), conv, i, None)
     return model._read_out(x, base)
 
 

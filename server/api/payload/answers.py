@@ -39,11 +39,9 @@ Facts = dict[str, Any]  # of a finished image: its number, class, bits_per_dim, 
 
 
 class WorkingResponse(Response):
-    """A response whose work is done while it is sent.
-
-    `work` sends all of the response but its last bytes, which it returns: they are sent when its context has been left,
-    so that the room of a request is free once its client has the answer. None: the response has ended without them.
-    """
+    """A response whose work is done while it is sent. `work` sends all of the response but its last bytes, which it
+    returns: they are sent when its context has been left, so that the room of a request is free once its client has the
+    answer. None: the response has ended without them."""
 
     def __init__(self, work: Callable[[Send], Awaitable[bytes | None]]) -> None:
         super().__init__()
@@ -142,10 +140,8 @@ def check_per_pixel(images: int, config: ModelConfig) -> None:
 
 
 def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes]:
-    """Yield the JSON of an answer whose `data` is empty, with items, each of some chunks, in it.
-
-    The quotes make sure that no text in the answer is taken for the empty list: in a text they are escaped.
-    """
+    """Yield the JSON of an answer whose `data` is empty, with items, each of some chunks, in it. The quotes make sure
+    that no text in the answer is taken for the empty list: in a text they are escaped."""
     before, after = answer.model_dump_json(exclude_unset=True).encode().split(b'"data":[]')
     yield before + b'"data":['
     for index, chunks in enumerate(items):

@@ -39,7 +39,6 @@ class UploadedPictures:
             task.fill(await offload.collect(self._whole(), size))
 
     def _whole(self) -> Iterator[Cleaned]:
-        """Yield each picture as it is read."""
         config = self.model.config
         for index, data in enumerate(self.fields.image):
             with numbered("Picture", index, len(self.fields.image)):

@@ -46,9 +46,7 @@ def json_limits(models: ModelRegistry) -> JsonLimits:
 
 def max_message_bytes(models: ModelRegistry) -> int:
     """Return the bytes that a websocket message needs at most: an image and a mask in base64, and the other fields.
-
-    Several images fit in where their files are smaller than the largest that is read, as they nearly always are.
-    """
+    Several images fit in where their files are smaller than the largest that is read, as they nearly always are."""
     return 2 * _base64_length(max_picture_bytes(models)) + MAX_MESSAGE_TEXT
 
 
@@ -127,7 +125,6 @@ def _text_of(picture: Any, param: str) -> Any:
 
 
 def _check_encoding(request: Request) -> None:
-    """Raise ApiError where a body is compressed."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ApiError(415, "Send the body without a Content-Encoding.", code="unsupported_encoding")
 
@@ -158,7 +155,6 @@ def uploads(fields: BaseModel) -> list[bytes]:
 
 
 def _kind(request: Request) -> str:
-    """Return the media type of the body."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

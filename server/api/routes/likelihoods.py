@@ -120,7 +120,6 @@ def _common(model: ServedModel, uploaded: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _evidence(found: Estimates) -> Iterator[response_schemas.Evidence]:
-    """Yield the estimate of each image."""
     for index, mean in enumerate(found.estimates):
         yield response_schemas.Evidence(
             index=index,
@@ -161,7 +160,6 @@ def _classifications(found: Classification, config: ModelConfig) -> Iterator[res
 
 
 def _outlier_fields(tails: np.ndarray | None, noisy: np.ndarray, index: int) -> dict[str, Any]:
-    """Return the fields of `OutlierFields` of an image."""
     if tails is None:
         return {"noisy": bool(noisy[index])}
     tail = float(tails[index])

@@ -93,7 +93,6 @@ class Connection:
             await self.sender.error(name, from_exception(error))
 
     async def _start(self, name: JobId | None, kind: Any, message: dict[str, Any]) -> None:
-        """Check a job's message and start it as a task."""
         fields: PaintFields = await parse_job(kind, message, self.runner.models)
         if self.lifecycle.draining.is_set():
             raise shutting_down()

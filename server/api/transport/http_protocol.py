@@ -124,10 +124,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.release()
 
     def eof_received(self) -> None:
-        """Cancel the running request: its client has closed its side, and asyncio closes the connection now.
-
-        Without this, connection_lost would come only once everything written has been read.
-        """
+        """Cancel the running request: its client has closed its side, and asyncio closes the connection now. Without
+        this, connection_lost would come only once everything written has been read."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -310,9 +308,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Answer a request as if it offered no other protocol, as RFC 9110 allows; clients do offer h2c with bodies.
-
-        The parser takes what follows for the other protocol, so that another one reads the request again.
-        """
+        The parser takes what follows for the other protocol, so that another one reads the request again."""
         if not self.ignores_upgrade:  # a CONNECT, which has been refused as any unknown method
             return
         self.ignores_upgrade = self.in_message = False
@@ -374,10 +370,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _count_head(self, size: int) -> None:
         """Count a part of the head, or of the trailers of a chunked body, and stop the parser if they are too long.
-
-        This is called by the parser, in C. A ValueError here makes `feed_data` raise HttpParserCallbackError;
-        uvicorn's data_received catches that and calls `send_400_response`, which answers `self.error`.
-        """
+        This is called by the parser, in C. A ValueError here makes `feed_data` raise HttpParserCallbackError; uvicorn's
+        data_received catches that and calls `send_400_response`, which answers `self.error`."""
         self.parser_called_back = True
         self.head_bytes += size
         if self.head_headers > MAX_HEADERS:

@@ -102,7 +102,6 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         self._keep(bytes(data[start:]))
 
     def _keep(self, data: bytes) -> None:
-        """Keep what is not parsed yet."""
         self.buffered = data
         if len(self.buffered) > MAX_BUFFERED_BYTES or (self.buffered and not self.read_paused):
             self.transport.hold(BUFFER)
@@ -187,11 +186,9 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
     # What is sent
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send as uvicorn does, but raise no RuntimeError after a close, and allow a response instead of a websocket.
-
-        A job may send once more after the websocket was closed: for it the client has disconnected. Only sending says
-        so: of a client that leaves during the handshake, the application learns when it receives.
-        """
+        """Send as uvicorn does, but raise no RuntimeError after a close, and allow a response instead of a websocket. A
+        job may send once more after the websocket was closed: for it the client has disconnected. Only sending says so:
+        of a client that leaves during the handshake, the application learns when it receives."""
         try:
             await super().send(message)
         except ClientDisconnected:

@@ -49,7 +49,6 @@ serve.__signature__ = Signature([_parameter(*each) for each in Settings.model_fi
 
 
 async def _serve(given: dict[str, Any]) -> int:
-    """Run the server until it is stopped and return its exit status."""
     from scanline.server.api.api_keys import api_keys
     from scanline.server.environment import check
     from scanline.server.models.registry import served_models

@@ -125,7 +125,6 @@ class EngineClient(EngineHandle):
         self._send_admitted()
 
     def _send_admitted(self) -> None:
-        """Send the engine the requests that may be in it now."""
         if self.process is not None and self.process.accepts_requests:
             for request in self.quarantine.admit():
                 self.process.pipe.send(self.jobs[request].remainder)

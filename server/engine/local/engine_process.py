@@ -69,11 +69,8 @@ class EngineProcess:
                 self.process.kill()
 
     async def wait_for_death(self) -> str:
-        """Return how it died, once it and its threads have ended; one that hangs is killed.
-
-        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be
-        started.
-        """
+        """Return how it died, once it and its threads have ended; one that hangs is killed. UnkillableEngineError where
+        a kill does not end it; OSError or RuntimeError where it could not be started."""
         try:
             await self.starting
         except (OSError, RuntimeError):
@@ -108,9 +105,7 @@ class EngineProcess:
 
     async def _hang(self) -> float | None:
         """Return the limit that its silence exceeded at two checks in a row: one alone may be a stall of this process.
-
-        None where it died or was killed before.
-        """
+        None where it died or was killed before."""
         late = False
         while not self.is_killed:
             limit = self.options.timeout if self.is_loaded else self.options.load_timeout

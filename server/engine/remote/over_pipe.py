@@ -186,7 +186,6 @@ class MainEnd(PipeEnd):
             self.pipe.loop.call_soon(self._cancel, job.sender_id)
 
     def _cancel(self, request: int) -> None:
-        """Cancel a request where it has not ended."""
         if request in self.jobs:
             *_, stack = self.jobs.pop(request)
             stack.close()

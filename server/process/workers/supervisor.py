@@ -125,7 +125,6 @@ class Supervisor:
         return None
 
     async def _drained(self, caller: ApiProcess, _: None) -> None:
-        """Return once every API process has drained."""
         caller.has_drained = True
         self._let_exit()
         await caller.may_exit.wait()
@@ -161,7 +160,6 @@ class Supervisor:
                 return 0
 
     async def _run_one(self) -> int:
-        """Start an API process and return its exit status once it has ended."""
         given = self.settings, self.listening, self.keys, self.certificate
         process = ApiProcess(*given, self.statuses(), self.find_engine, self.methods)
         self.running.add(process)
@@ -179,10 +177,8 @@ async def run(
     keys: ApiKeys | None = None,
     certificate: TlsCertificate | None = None,
 ) -> int:
-    """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status.
-
-    As `running.run`: 0 where all of them were stopped by a signal and had answered everything.
-    """
+    """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status. As
+    `running.run`: 0 where all of them were stopped by a signal and had answered everything."""
     lifecycle = Lifecycle()
     for model in models.all.values():
         model.engine.start()

@@ -81,10 +81,8 @@ def session() -> Iterator[requests.Session]:
 
 
 def send(case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction) -> Response:
-    """Sends a case and returns the response, which must be one that the description has.
-
-    Not every valid request succeeds: the description does not know the model's name and size.
-    """
+    """Sends a case and returns the response, which must be one that the description has. Not every valid request
+    succeeds: the description does not know the model's name and size."""
     from schemathesis.specs.openapi.checks import positive_data_acceptance, response_schema_conformance
 
     __tracebackhide__ = True

@@ -105,10 +105,8 @@ def accepted(client: httpx.Client) -> httpx.Response | None:
 
 @contextmanager
 def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
-    """A websocket whose job has been painted without being read, and the images of another client.
-
-    The other client requests as many images later; the two take turns, so that both jobs are painted by then.
-    """
+    """A websocket whose job has been painted without being read, and the images of another client. The other client
+    requests as many images later; the two take turns, so that both jobs are painted by then."""
     with socket.socket() as narrow, httpx.Client(base_url=url, timeout=PATIENCE) as client:
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         narrow.connect((client.base_url.host, client.base_url.port))

@@ -83,11 +83,8 @@ async def with_deadline(work: Awaitable[None]) -> None:
 
 @dataclass(frozen=True)
 class FaultyOptions(EngineOptions):
-    """An engine that dies of images of some seeds, and of a signal on request.
-
-    Where `signal_file` holds a signal's number, the engine sends itself that signal once, at its third call of
-    `start` or `run_prefill`.
-    """
+    """An engine that dies of images of some seeds, and of a signal on request. Where `signal_file` holds a signal's
+    number, the engine sends itself that signal once, at its third call of `start` or `run_prefill`."""
 
     signal_file: Path = Path("none")
     gate: Path | None = None  # a pipe that it reads before it loads the model

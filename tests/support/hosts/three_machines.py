@@ -85,10 +85,8 @@ class Machines:
             list(pool.map(self.rejoin, WORKERS))
 
     def deploy(self, **args: Any) -> None:
-        """Deploy deploy/serve.yaml with other arguments, of a small model that every host has at the same place.
-
-        An argument of SIZE that is None here is left out.
-        """
+        """Deploy deploy/serve.yaml with other arguments, of a small model that every host has at the same place. An
+        argument of SIZE that is None here is left out."""
         command, _, file = documented("serve deploy").rpartition(" ")
         config = yaml.safe_load((ROOT / file).read_text())
         given = {"model": str(MODELS / self.model.name), **SIZE, **args}
@@ -178,11 +176,9 @@ class Machines:
 
 @contextmanager
 def agents_awaited(found: dict[str, Host]) -> Iterator[None]:
-    """Give Ray's agents time to start, for as long as the context lasts.
-
-    A raylet ends itself where its agents have not written their ports to files after 15 seconds, and no setting changes
-    that. On a busy machine they take longer: their raylet is stopped meanwhile, and reads the files when it goes on.
-    """
+    """Give Ray's agents time to start, for as long as the context lasts. A raylet ends itself where its agents have not
+    written their ports to files after 15 seconds, and no setting changes that. On a busy machine they take longer:
+    their raylet is stopped meanwhile, and reads the files when it goes on."""
     over, stopped, ready = threading.Event(), set[int](), set[int]()
 
     def look(host: Host, raylet: int) -> None:

@@ -31,10 +31,8 @@ class Server:
         forked: bool = True,
         prepare: Callable[[], None] | None = None,
     ) -> None:
-        """`command` starts the server in place of a fork; not `forked`: the installed command starts it.
-
-        `prepare` is a function of a module, called in the server's process before it starts.
-        """
+        """`command` starts the server in place of a fork; not `forked`: the installed command starts it. `prepare` is a
+        function of a module, called in the server's process before it starts."""
         arguments = ["--model", str(model), "--port", "0", "--threads", "1", *options]
         self.process: ForkedServer | subprocess.Popen[str]
         if AVAILABLE and forked and not command:

@@ -18,9 +18,7 @@ GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
 @contextmanager
 def open_connection(server: Server, receive_buffer: int = 0, source: str = "127.0.0.1") -> Iterator[socket.socket]:
     """A connection for as long as the context lasts; with a small receive buffer, unread data stays at the server.
-
-    `source` is the client's address: all of 127.0.0.0/8 are this machine, and each is another client.
-    """
+    `source` is the client's address: all of 127.0.0.0/8 are this machine, and each is another client."""
     address = httpx.URL(server.url)
     with socket.socket() as connection:
         connection.bind((source, 0))

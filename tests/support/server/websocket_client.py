@@ -97,10 +97,8 @@ class WebsocketClient:
 
 @contextmanager
 def connected(url: str, path: str = STREAM, **options: Any) -> Iterator[WebsocketClient]:
-    """A connection to the server at `url` for as long as the context lasts.
-
-    It reads everything that comes, so that it takes part in the closing handshake; with NOT_READING it does not.
-    """
+    """A connection to the server at `url` for as long as the context lasts. It reads everything that comes, so that it
+    takes part in the closing handshake; with NOT_READING it does not."""
     defaults = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None, "max_queue": None}
     with connect(f"{url.replace('http', 'ws')}{path}", **{**defaults, **options}) as socket:
         yield WebsocketClient(socket)
