@@ -71,7 +71,7 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, m
     ]  # fmt: skip
     shown: list[str] = []
     results = ResultsFile(path, HEADER, False)
-    worker.run_parts(parts, DRY, results, time.monotonic() + 9_000, 3, shown.append)
+    worker.run_parts(parts, DRY, results, time.monotonic() + 9_000, 13, shown.append)
     record = recorded(path)
     assert {name: part["status"] for name, part in record.items()} == {
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
@@ -80,7 +80,7 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, m
     assert "RuntimeError: CUDA error: an illegal memory access more lines (" in record["raises"]["reason"]
     assert record["dies"]["reason"] == "its process ended with exit status 7"
     assert record["never"]["reason"].startswith("needs about 10000 s, and ")
-    assert record["hangs"]["reason"] == "did not end within 3 s"
+    assert record["hangs"]["reason"] == "did not end within 13 s"
     assert record["works"]["reason"] is None
     for name in ("raises", "dies", "hangs"):
         assert [finding["name"] for finding in record[name]["findings"]] == [f"{name}/before"]

@@ -63,7 +63,7 @@ def hide(visitor: Visitor) -> None:
 
 def choose_particles(visitor: Visitor, particles: int) -> None:
     visitor.unfold()
-    visitor.see("#particles").get_by_role("radio", name=str(particles), exact=True).check()
+    visitor.see("#particles label").get_by_text(str(particles), exact=True).click()
 
 
 def mask_of(visitor: Visitor) -> str:

@@ -17,7 +17,7 @@ from tests.support.waiting import PATIENCE, wait_for
 
 SCANLINE = Path(sys.executable).with_name("scanline")
 UNIX = "unix socket "
-LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+)")
+LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+?\.sock)")  # another line may follow at once
 
 
 class Server:
