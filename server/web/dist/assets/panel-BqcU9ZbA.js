@@ -1,4 +1,4 @@
-import{A as e,D as t,E as n,O as r,T as i,a,b as o,c as s,d as c,f as l,h as u,j as d,k as f,l as p,m,o as h,p as g,s as _,u as ee,w as v,y}from"./index-s910Ti4u.js";var te=`<div class="controls">
+import{A as e,D as t,E as n,O as r,T as i,a,b as o,c as s,d as c,f as l,h as u,j as d,k as f,l as p,m,o as h,p as g,s as _,u as ee,w as v,y}from"./index-C7ony54k.js";var te=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -194,21 +194,15 @@ def linear_attention(
     phi_q: torch.Tensor,  # [B, H, N, C]
     phi_k: torch.Tensor,  # [B, H, S, C]
     v: torch.Tensor,  # [B, H, S, M]
-    mask: torch.Tensor | None = None,  # [B, S] bool
 ) -> torch.Tensor:
-    """Compute y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4), over
-    all j of the sequence that the mask does not leave out.
-
-    Return y [B, H, N, M]. The arguments are not changed.
-    """
+    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4)."""
     batch, heads, length, _ = phi_q.shape
     y = v.new_zeros(batch, heads, length, v.shape[-1])
     for b in range(batch):
-        kept = [j for j in range(v.shape[2]) if mask is None or mask[b, j]]
         for i in range(length):
             numerator = torch.zeros_like(y[b, :, i])
             normaliser = torch.zeros_like(y[b, :, i, 0])
-            for j in kept:
+            for j in range(v.shape[2]):
                 similarity = (phi_q[b, :, i] * phi_k[b, :, j]).sum(dim=-1)
                 numerator = numerator + similarity.unsqueeze(-1) * v[b, :, j]
                 normaliser = normaliser + similarity
@@ -216,9 +210,8 @@ def linear_attention(
     return y
 `,re=`"""Linear attention without a causal mask (eq. 4-6): every query attends to all keys of its sequence.
 
-One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor exists. Sequences of a batch
-may have different lengths: a mask leaves out their padding. Plain torch with its autograd is all it needs, on any
-device: two products. The reference is \`reference.linear_attention\`.
+One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor exists. Plain torch with its
+autograd is all it needs, on any device: two products. The reference is \`reference.linear_attention\`.
 """
 
 import torch
@@ -230,21 +223,11 @@ def linear_attention(
     phi_q: torch.Tensor,  # [B, H, N, C]
     phi_k: torch.Tensor,  # [B, H, S, C]
     v: torch.Tensor,  # [B, H, S, M]
-    mask: torch.Tensor | None = None,  # [B, S] bool, true for keys; false for padding, which is not read
 ) -> torch.Tensor:
-    """Return y [B, H, N, M], with sums in float32 or wider, in the values' dtype.
-
-    The output of a query of the padding has no meaning, and that of a sequence without keys is 0. The arguments are
-    not changed. ValueError where their shapes do not fit.
-    """
-    batch, heads, _, width = phi_q.shape
-    fits = phi_k.shape[:2] == (batch, heads) and phi_k.shape[3] == width and phi_k.shape[:3] == v.shape[:3]
-    if not fits or (mask is not None and mask.shape != (batch, phi_k.shape[2])):
+    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where shapes do not fit."""
+    if (*phi_q.shape[:2], phi_q.shape[3]) != (*phi_k.shape[:2], phi_k.shape[3]) or phi_k.shape[:3] != v.shape[:3]:
         shapes = f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)}"
-        raise ValueError(shapes + (f" and mask {list(mask.shape)}" if mask is not None else "") + " do not fit")
-    if mask is not None:
-        padding = ~mask[:, None, :, None]
-        phi_k, v = phi_k.masked_fill(padding, 0), v.masked_fill(padding, 0)  # values too: 0 x NaN is NaN
+        raise ValueError(f"{shapes} do not fit")
     wide = torch.promote_types(phi_q.dtype, torch.float32)
     s = (phi_k.mT @ v).to(phi_q.dtype)  # [B, H, C, M]
     z = phi_k.sum(dim=2, dtype=wide)  # [B, H, C]
@@ -259,16 +242,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 VALUES = 256
 
 
-def guided(with_class: torch.Tensor, without: torch.Tensor, guidance: torch.Tensor) -> torch.Tensor:
+def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
     """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
-    those without and w the guidance [...].
-
-    Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
-    """
+    those without and w the guidance [...]. Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of
+    scores, here of logits."""
     return without + guidance.unsqueeze(-1) * (with_class - without)
 
 
@@ -294,23 +276,16 @@ class Categorical:
         """Number of parameters of a step."""
         return VALUES
 
-    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
         """Return the natural log-probability [..., 1] of the bytes \`values\` [..., 1] under \`parameters\` [..., 256]."""
         return F.log_softmax(parameters.float(), dim=-1).gather(-1, values.long())
 
     def sample(
-        self,
-        parameters: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
+    ) -> Tensor:
         """Return bytes [..., 1] uint8, one for each row of \`parameters\` [..., 256]; where \`known\`, those of \`values\`.
-
         uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
-        the logits.
-        """
+        the logits."""
         weights = torch.softmax(parameters.float() / temperature.unsqueeze(-1), dim=-1)
         cumulative = weights.cumsum(dim=-1)
         picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
@@ -318,14 +293,14 @@ class Categorical:
 
     def sample_guided(
         self,
-        with_class: torch.Tensor,
-        without: torch.Tensor,
-        guidance: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        with_class: Tensor,
+        without: Tensor,
+        guidance: Tensor,
+        uniforms: Tensor,
+        temperature: Tensor,
+        values: Tensor,
+        known: Tensor,
+    ) -> Tensor:
         """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from logits [..., 256] with the class
         and without."""
         return self.sample(guided(with_class, without, guidance), uniforms, temperature, values, known)
@@ -345,11 +320,9 @@ FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
-    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
-
-    Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on which a query with
-    few keys before it depends: an error of 6e-8 in float32, 4e-3 in bfloat16.
-    """
+    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x. Below zero it is e^x. Computed as
+    (e^x - 1) + 1 it would lose the digits of small features, on which a query with few keys before it depends: an error
+    of 6e-8 in float32, 4e-3 in bfloat16."""
     from torch.nn.functional import relu
 
     return relu(x) + x.clamp(max=0).exp().to(x.dtype)  # autocast computes exp in float32 on a GPU
@@ -385,6 +358,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from scanline.kernels.categorical.reference import VALUES, Categorical, guided
 
@@ -398,10 +372,8 @@ SCALES = ("exp", "elu")
 
 @dataclass(frozen=True)
 class PixelLogistics:
-    """The distribution of the \`channels\` bytes of a step, by \`components\` logistics.
-
-    scale: "exp" (floored at e^-7, as the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler).
-    """
+    """The distribution of the \`channels\` bytes of a step, by \`components\` logistics. scale: "exp" (floored at e^-7, as
+    the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler)."""
 
     components: int
     channels: int
@@ -421,7 +393,7 @@ class PixelLogistics:
         """Number of coefficients of a component."""
         return self.channels * (self.channels - 1) // 2
 
-    def log_prob(self, parameters: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
         """Return the natural log-probability [..., C] of each of a pixel's bytes \`values\` [..., C] given its earlier
         ones, under \`parameters\` [..., width]: differences of the log-sums over components."""
         logits, means, scales, coefficients = self._split(parameters)
@@ -437,25 +409,17 @@ class PixelLogistics:
         return torch.stack(total, dim=-1)
 
     def sample(
-        self,
-        parameters: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
+    ) -> Tensor:
         """Return the bytes [..., C] uint8 of a pixel for each row of \`parameters\` [..., width]; where \`known\` [..., C],
-        those of \`values\` [..., C].
-
-        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its weight given the
-        earlier bytes, painted or known, and the second inverts its logistic. temperature [...] > 0 divides the logits
-        and multiplies the scales.
-        """
+        those of \`values\` [..., C]. Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component
+        by its weight given the earlier bytes, painted or known, and the second inverts its logistic. temperature [...]
+        > 0 divides the logits and multiplies the scales."""
         logits, means, scales, coefficients = self._split(parameters)
         temperature = temperature.unsqueeze(-1)
         scales = scales * temperature.unsqueeze(-1)
         weights = logits / temperature
-        painted: list[torch.Tensor] = []
+        painted: list[Tensor] = []
         seen = torch.zeros_like(means[..., 0, :])
         for channel in range(self.channels):
             mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
@@ -473,14 +437,14 @@ class PixelLogistics:
 
     def sample_guided(
         self,
-        with_class: torch.Tensor,
-        without: torch.Tensor,
-        guidance: torch.Tensor,
-        uniforms: torch.Tensor,
-        temperature: torch.Tensor,
-        values: torch.Tensor,
-        known: torch.Tensor,
-    ) -> torch.Tensor:
+        with_class: Tensor,
+        without: Tensor,
+        guidance: Tensor,
+        uniforms: Tensor,
+        temperature: Tensor,
+        values: Tensor,
+        known: Tensor,
+    ) -> Tensor:
         """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from parameters [..., width] with the
         class and without.
 
@@ -491,7 +455,7 @@ class PixelLogistics:
         logits, means, scales, coefficients = self._split(torch.stack((with_class, without)))
         weights = F.log_softmax(logits, dim=-1)
         every = torch.arange(VALUES, device=logits.device).unsqueeze(-1)
-        painted: list[torch.Tensor] = []
+        painted: list[Tensor] = []
         seen = torch.zeros_like(means[0, ..., 0, :])
         for channel in range(self.channels):
             mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
@@ -505,11 +469,10 @@ class PixelLogistics:
             seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
         return torch.cat(painted, dim=-1)
 
-    def _split(self, parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
         """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
         k, c = self.components, self.channels
-        sizes = (k, k * c, k * c, k * self.coefficients)
-        logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
+        logits, means, raw, coefficients = parameters.float().split((k, k * c, k * c, k * self.coefficients), dim=-1)
         scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
         return (
             logits,
@@ -518,7 +481,7 @@ class PixelLogistics:
             coefficients.unflatten(-1, (k, self.coefficients)) if self.coefficients else coefficients,
         )
 
-    def _mean(self, channel: int, means: torch.Tensor, coefficients: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
         """Return the means [..., K] of a channel, given the values \`seen\` [..., C] of the earlier ones."""
         mean, first = means[..., channel], channel * (channel - 1) // 2
         for earlier in range(channel):
@@ -527,12 +490,10 @@ class PixelLogistics:
         return mean
 
 
-def log_bin(values: torch.Tensor, means: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
     """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes \`values\` [..., 1].
-
     sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
-    outer bins drop the factors that the tails make 1.
-    """
+    outer bins drop the factors that the tails make 1."""
     centred = values.float() / 127.5 - 1 - means
     inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
     outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
