@@ -303,8 +303,18 @@ def test_a_class_head_is_fitted_to_a_model_that_is_there(
     assert re.match(rf"{out}: the class head reads \d+\.\d% of the training images that it had not seen\n", said)
     after = load_file(out / CLASS_HEAD)  # of so few lines the run has seen all as well
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
-    done("evaluate", out, "--data", lines, "--save")
-    assert read_evaluation(out)["classes"]["by_head"] == read_evaluation(classified[0])["classes"]["by_head"]
+    said = done("evaluate", out, "--data", lines, "--save", "--class-samples", 3, "--guidance", 2)
+    found = read_evaluation(out)["classes"]
+    assert found["by_head"] == read_evaluation(classified[0])["classes"]["by_head"]
+    plain, guided = found["guided"]
+    assert (plain["guidance"], guided["guidance"], guided["each"]) == (1, 2, 3)
+    assert guided["as_asked"] == pytest.approx(sum(guided["as_asked_of_each"]) / 2)
+    near = guided["nearest_training_image"]
+    assert near["training_images"] + read_evaluation(out)["images"] == 60
+    assert near["samples_least"] <= near["samples_median"]
+    assert f"guidance 2: the class head takes {guided['as_asked']:.1%} of 3 samples of each class" in said
+    together = "--guidance and --class-samples go together, for a model with a class head"
+    assert refused("evaluate", out, "--data", lines, "--guidance", 2) == together
     only = "--class-head trains no network: give it --out and --data, and at most --device"
     assert refused("train", "--class-head", "--out", out) == only
     assert refused("train", "--class-head", "--out", out, "--data", lines, "--minutes", 1) == only
