@@ -122,7 +122,8 @@ def _measured(evaluation: dict[str, Any]) -> dict[str, str]:
         near = row["nearest_training_image"]
         rows[f"{row['each']} samples of each class, guidance {row['guidance']:g}"] = (
             f"the class head takes {row['as_asked']:.1%} for the class asked for; {near['samples_close']:.1%} are"
-            f" nearer to a training image than {1 - near['test_images_close']:.0%} of test images; {near['copies']} copies"
+            f" nearer to a training image than {1 - near['test_images_close']:.0%} of test images; {near['copies']} are"
+            " copies"
         )
     return rows
 
