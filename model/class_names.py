@@ -1,6 +1,7 @@
 """Class names and prompts, and the labels that they mean: 0 for no class, k + 1 for class k.
 
-Case does not matter, nor does how letters with accents are encoded, or how many spaces are between words.
+Case matters only where two classes differ in nothing else, as A and a do. How letters with accents are encoded does not
+matter, nor how many spaces are between words.
 """
 
 import re
@@ -23,13 +24,14 @@ def label_of_class(config: ModelConfig, text: str | None) -> int:
     if text is None:
         return 0
     text = str(text)  # Python's users may give 7
-    if label := config.labels.get(plain(text)):
+    folded = plain(text)
+    if label := config.label_of(text):
         return label
-    if plain(text) == NONE:
+    if folded == NONE:
         return 0
     if not config.classes:
         raise InvalidInput("This model knows no classes; leave class out.", "class")
-    if plain(text) == ANY:
+    if folded == ANY:
         raise InvalidInput('class "any" is for images that are painted from nothing; leave class out.', "class")
     raise InvalidInput(f"class must be one of {_names(config)}, not {text!r}.", "class")
 
@@ -56,12 +58,9 @@ def labels_of_list(config: ModelConfig, names: Sequence[str]) -> tuple[int, ...]
 
 def listed_in(config: ModelConfig, text: str) -> list[str]:
     """Return the characters of a text, such as 2026, if each is a class by itself and the text is none; else none."""
-    found = [*plain(text)]
-    is_list = (
-        1 < len(found) <= MAX_LISTED
-        and "".join(found) not in config.labels
-        and all(one in config.labels for one in found)
-    )
+    plain(text)  # refuses what cannot be compared
+    found = [*configs.spaced(text)]
+    is_list = 1 < len(found) <= MAX_LISTED and not config.label_of(text) and all(map(config.label_of, found))
     return found if is_list else []
 
 
@@ -75,18 +74,18 @@ def label_of_prompt(config: ModelConfig, text: str) -> int:
 
     InvalidInput where it names no class, or several.
     """
-    text = plain(text, "prompt")
-    if not text:
+    folded = plain(text, "prompt")
+    if not folded:
         return 0
     if not config.classes:
         raise _refused("This model knows no classes; leave prompt out or empty.")
-    labels = config.labels
-    if text in labels:  # a word that no sentence could hold on its own, such as "+"
-        return labels[text]
-    present = [word for word in labels if word in text]  # quick, where a model has thousands of words
+    if label := config.label_of(text):  # a word that no sentence could hold on its own, such as "+"
+        return label
+    present = [word for word in config.labels if word.lower() in folded]  # quick, with thousands of words
     present.sort(key=len, reverse=True)  # "sports car" before "car"
-    named = re.findall(rf"(?<!\w)(?:{'|'.join(map(re.escape, present))})(?!\w)", text) if present else []
-    meant = sorted({labels[word] for word in named})
+    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, present))})(?!\w)"
+    named = re.findall(pattern, configs.spaced(text), re.IGNORECASE) if present else []
+    meant = sorted({config.label_of(word) for word in named})
     if len(meant) == 1:
         return meant[0]
     if meant:

@@ -171,8 +171,14 @@ class ModelConfig:
 
     @cached_property
     def labels(self) -> dict[str, int]:
-        """The label of each word of each class, as `plain` writes it."""
-        return {plain(word): label for label, words in enumerate(self.classes, 1) for word in words}
+        """The label of each word of each class, as `spaced` writes it, and as `plain` does where that is free."""
+        as_written = {spaced(word): label for label, words in enumerate(self.classes, 1) for word in words}
+        return {plain(word): label for word, label in as_written.items()} | as_written
+
+    def label_of(self, text: str) -> int:
+        """Return the label of the class that a text names, in its capitals or else in any; 0 where it names none.
+        ValueError for too many combining marks in a row."""
+        return self.labels.get(spaced(text)) or self.labels.get(plain(text), 0)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -229,12 +235,17 @@ def stored_name(field: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text as words are compared; ValueError for too many combining marks in a row."""
+    """Return a text as words are compared, in lower case; ValueError for too many combining marks in a row."""
+    return spaced(text).lower()
+
+
+def spaced(text: str) -> str:
+    """Return a text in NFC, with one space between words; ValueError for too many combining marks in a row."""
     marks = {each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])}
     runs = groupby(text, marks.__contains__) if marks else ()
     if any(is_mark and sum(1 for _ in run) > MAX_MARKS for is_mark, run in runs):
         raise ValueError(f"more than {MAX_MARKS} combining marks in a row")
-    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _as_tuples(value: Any) -> Any:
@@ -254,7 +265,8 @@ def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
             if len(word) > MAX_WORD or not word.isprintable():
                 raise ValueError(f"a class has words of at most {MAX_WORD} printable characters, not {word[:99]!r}")
             plain(word)
-            if not word or word != word.strip().lower():
+            lower = word if len(word) == 1 else word.lower()  # A and a are two classes
+            if not word or word != lower.strip():
                 raise ValueError(f"the words of classes are lower case, without spaces at their ends, not {word!r}")
             if word in known:
                 raise ValueError(f"the word {word!r} stands for more than one class, or twice for one")

@@ -63,7 +63,8 @@ def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> t
     [n] int64 of each.
 
     A picture that is in two classes is refused in both. DataError where a picture is in no subfolder, a subfolder has
-    no picture, two subfolders have one name but for capitals, or there are fewer than 2 or more than 1,000.
+    no picture, two subfolders have one name of several letters but for capitals, or there are fewer than 2 or more
+    than 1,000.
     """
     if loose := [file for file in pictures.files if len(file.parts) < 2]:
         raise DataError(
@@ -111,7 +112,8 @@ def _words(subfolders: Sequence[str], folder: Path) -> Words:
     """Return the words of classes: the subfolder's name, and the name with spaces for its underscores and hyphens."""
     names: dict[str, str] = {}
     for subfolder in subfolders:
-        name = plain(printable(Path(subfolder)))
+        name = printable(Path(subfolder))
+        name = name if len(name) == 1 else plain(name)  # A and a are two classes
         if name in names or not name:
             shown = " and ".join(filter(None, (names.get(name, ""), subfolder)))
             raise DataError(f"the subfolders {shown} of {folder} do not name two classes: names are lower case and NFC")

@@ -18,13 +18,14 @@ from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import bits_figures
+from scanline.model.evaluation.metrics import bits_figures, nearest_figures
+from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.likelihood import classification
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.tasks.offline import paint_request
+from scanline.model.tasks.offline import paint_request, paint_requests
 
 READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
@@ -189,6 +190,30 @@ def answers_by_head(
         progress(start + len(part))
     posterior = torch.cat(logits).softmax(dim=1).numpy()
     return Answers(classes.astype(np.int64), posterior if labels is None else posterior[:, labels - 1])
+
+
+def judged_samples(
+    model: Transformer, training: np.ndarray, tests: Nearest, each: int, guidance: float, seed: int, stage: Stage
+) -> dict[str, Any]:
+    """Return how many of `each` samples of each class the class head takes for that class, and whether they lie nearer
+    to the training images [t, N] uint8 than test images do, whose distances `tests` has."""
+    count = len(model.config.classes)
+    asked = np.arange(count).repeat(each)
+    requests = [GenerateRequest(number, each, seed, label=number + 1, guidance=guidance) for number in range(count)]
+    images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
+    answers = answers_by_head(model, images, asked, stage)
+    assert answers is not None
+    right = answers.confusion.diagonal()
+    progress = stage(f"neighbours of samples, guidance {guidance:g}", len(training), "training images")
+    near = nearest(images, training, 1, model.device, progress)
+    return {
+        "guidance": guidance,
+        "each": each,
+        "seed": seed,
+        "as_asked": float(right.sum() / len(images)),
+        "as_asked_of_each": (right / each).tolist(),
+        "nearest_training_image": nearest_figures(near.distances[:, 0], tests.distances[:, 0], len(training)),
+    }
 
 
 def _under_each_class(

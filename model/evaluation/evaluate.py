@@ -19,13 +19,15 @@ from scanline.model.evaluation.comparison import LabelledData, Stage, check_coun
 from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, quality, test_figures
+from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
+from scanline.model.formats.model_dir import model_name, read_defaults, read_evaluation, write_evaluation
 from scanline.model.inputs import check_guidance
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
+from scanline.model.training.run.card import renew_card
 
 log = logging.getLogger("scanline.evaluation")
 
@@ -64,9 +66,12 @@ def evaluate(
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     if not any(datasets.is_in(name, data) for name in datasets.DATASETS):
-        own = _of_pictures(model, data, images, precision, chosen, stage)
+        own = _of_pictures(
+            model, data, images, class_samples or 0, guidance, stage, seed=seed, precision=precision, backend=chosen
+        )
         if save:
             write_evaluation(directory, own)
+            renew_card(directory, read_evaluation(directory))
         return own
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
@@ -133,11 +138,24 @@ def evaluate(
 
 
 def _of_pictures(
-    model: Transformer, data: Path, count: int | None, precision: str, backend: str, stage: Stage
+    model: Transformer,
+    data: Path,
+    count: int | None,
+    each: int,
+    guidance: Sequence[float],
+    stage: Stage,
+    *,
+    seed: int,
+    precision: str,
+    backend: str,
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
-    published sets."""
+    published sets. The class head judges `each` samples of each class, without guidance and with these weights."""
     config, found = model.config, open_for(model.config, data)
+    if (each or guidance) and not (each and model.class_head and found.labels):
+        raise ValueError("--guidance and --class-samples go together, for a model with a class head")
+    for weight in guidance:
+        check_guidance(weight, True, config)
     test = found.test[:count]
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), backend)
     result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": precision}
@@ -150,6 +168,12 @@ def _of_pictures(
         }
         if by_head := classes.answers_by_head(model, test, labels - 1, stage):
             result["classes"]["by_head"] = by_head.figures()
+    if each:
+        training = found.train[:]
+        near = nearest(test, training, 1, model.device, stage("neighbours of test images", len(training), "images"))
+        result["classes"]["guided"] = [
+            classes.judged_samples(model, training, near, each, weight, seed, stage) for weight in (1.0, *guidance)
+        ]
     return result
 
 

@@ -32,7 +32,11 @@ def quality(compared: Comparison) -> dict[str, Any]:
             "samples": compared.sample_predictions.class_shares,
             "test_images": compared.test_predictions.class_shares,
         },
-        "nearest_training_image": _nearest(compared),
+        "nearest_training_image": nearest_figures(
+            compared.sample_neighbours.distances[:, 0],
+            compared.test_neighbours.distances[:, 0],
+            len(compared.data.training),
+        ),
         "classifier": {"recipe": RECIPE, "features": FEATURES, "test_accuracy": float(accuracy)},
     }
 
@@ -207,12 +211,11 @@ def _default(compared: Comparison) -> dict[str, Any] | None:
     }
 
 
-def _nearest(compared: Comparison) -> dict[str, Any]:
-    """Compare distances to training images: memorised samples lie closer to them than test images do."""
-    samples, tests = compared.sample_neighbours.distances[:, 0], compared.test_neighbours.distances[:, 0]
+def nearest_figures(samples: np.ndarray, tests: np.ndarray, training_images: int) -> dict[str, Any]:
+    """Compare distances [n] and [m] to the nearest training image: memorised samples lie closer than test images do."""
     close = float(np.quantile(tests, CLOSE))
     return {
-        "training_images": len(compared.data.training),
+        "training_images": training_images,
         "samples_median": float(np.median(samples)),
         "test_images_median": float(np.median(tests)),
         "samples_least": float(samples.min()),

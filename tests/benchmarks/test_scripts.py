@@ -1,14 +1,17 @@
 """Scripts of benchmarks/ run to their end on tiny models: tables, JSON in the last line, pictures."""
 
 import json
+import random
 import sys
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 from PIL import Image
 
 from benchmarks import card_pictures, learning_rates, training
+from benchmarks.data import emoji, letters
 from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
@@ -44,6 +47,42 @@ def test_completions_keep_the_upper_half_and_a_model_without_guidance_has_no_pic
     assert (rows[:, 0, 2:] == UNPAINTED).all()
     assert np.array_equal(rows[:, :9, :2], np.repeat(rows[:, 9:, :2], 9, axis=1))
     assert (rows[:, 1:9, 2:] != rows[:, 9:, 2:]).any()
+
+
+def test_letters_of_a_font_stand_on_one_baseline_and_those_that_look_alike_are_left_out(tmp_path: Path) -> None:
+    file = str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
+    assert set(letters.CHARACTERS) - set(letters.readable(file)) == {"I", "l"}
+    first, again = (letters.drawn(file, "o", random.Random(3)) for _ in range(2))
+    assert first.size == (28, 28)
+    assert first.tobytes() == again.tobytes() != letters.drawn(file, "o").tobytes()
+    small, capital, below = (letters.drawn(file, each).getbbox() for each in "oOp")
+    assert abs(small[3] - capital[3]) <= 1 < small[1] - capital[1]
+    assert below[3] > small[3] + 3
+
+
+def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> None:
+    modules, listed = tmp_path / "modules", []
+    for number in range(60):
+        name = f"{number:x}.png"
+        skins = {"1F3FB": {"image": "skin.png"}, "1F3FB-1F3FC": {"image": "none.png"}} if number == 5 else {}
+        order = {"sort_order": 60 - number, "skin_variations": skins}
+        listed.append({"unified": f"{number:X}", "category": "Food & Drink", "image": name, **order})
+        for folder, image in ((emoji.SETS[0], name), (emoji.SETS[2], name.replace("png", "webp"))):
+            (modules / folder).mkdir(parents=True, exist_ok=True)
+            Image.new("RGBA", (64, 64), (200, 0, 0, 255)).save(modules / folder / image)
+    Image.new("RGBA", (64, 64), (0, 0, 200, 255)).save(modules / emoji.SETS[0] / "skin.png")
+    (modules / "emoji-datasource-google/emoji.json").write_text(json.dumps(listed))
+    emoji.main(modules, tmp_path / "data")
+    names = {part: {path.name for path in (tmp_path / "data" / part / "food").iterdir()} for part in ("train", "test")}
+    held_out = {name.split("-")[0] for name in names["test"]}
+    assert held_out
+    assert len(names["test"]) == 2 * len(held_out)
+    assert len(names["train"]) == 2 * emoji.VARIATIONS * (60 - len(held_out))
+    assert not held_out & {name.split("-")[0] for name in names["train"]}
+    red, blue = (Image.open(tmp_path / f"data/train/food/5-0-{number}.png") for number in (0, 1))
+    assert red.size == (32, 32)
+    assert (red.getpixel((16, 16)), blue.getpixel((16, 16))) == ((200, 0, 0), (0, 0, 200))
+    assert min(red.getpixel((0, 0))) > 240
 
 
 @pytest.mark.parametrize(

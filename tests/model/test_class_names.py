@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scanline.model import zoo
-from scanline.model.class_names import drawn_label, label_of_class, label_of_prompt, label_to_paint
+from scanline.model.class_names import drawn_label, label_of_class, label_of_prompt, label_to_paint, listed_in
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import Defaults, SamplingParams
 from scanline.model.formats.checkpoint import save_model
@@ -53,6 +53,16 @@ def test_a_class_has_any_of_its_words_in_any_case(config: ModelConfig, text: str
 )
 def test_a_prompt_means_the_one_class_that_it_names(config: ModelConfig, prompt: str, label: int) -> None:
     assert label_of_prompt(config, prompt) == label
+
+
+def test_a_capital_is_another_class_than_the_small_letter_where_both_are_classes() -> None:
+    config = small_models.config(classes=(("A",), ("a",), ("B",), ("two", "2")))
+    named = {"A": 1, "a": 2, "B": 3, "b": 3, "TWO": 4}
+    assert {text: label_of_class(config, text) for text in named} == named
+    assert label_of_prompt(config, "The letter A, Please") == 1
+    assert listed_in(config, "aAb2") == ["a", "A", "b", "2"]
+    assert not listed_in(config, "Ac")
+    assert not listed_in(config, "Two")
 
 
 @pytest.mark.parametrize("text", ["", "sevens", "17", "a seven", "ten"])

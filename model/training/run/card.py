@@ -1,5 +1,6 @@
 """The card of a trained model, README.md in its directory: data, recipe, processor, time, test bits/dim, samples."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 
 CLASS_SHEET = "classes.png"
+HEAD = "|---|---|"  # of the table
 NAMED = 20  # classes; there may be a thousand
 
 
@@ -37,15 +39,11 @@ def write_card(
     name = directory.resolve().name
     kind = "grey" if model.channels == 1 else "colour"
     rows = {
-        "test bits/dim": _tested(evaluation),
-        "99 % of the test images": "{:.2f} to {:.2f} bits/dim".format(
-            *Typicality.from_dict(evaluation["typical"]).range
-        ),
-        **_with_class(evaluation),
+        **_measured(evaluation),
         "data": _data(run, model),
         "recipe": _recipe(training, run, last.update),
         "time": _time(last.seconds, device),
-        "weights": f"{weights:,}, float16, {weight_bytes(directory) / 1e6:.1f} MB; state"
+        "weights": f"{weights:,} parameters, float16, {weight_bytes(directory) / 1e6:.1f} MB; state"
         f" {model.state_bytes_per_image:,} bytes an image",
         "input": _input(model),
         "output": model.predicts.replace("_", " "),
@@ -73,7 +71,7 @@ A linear transformer of {network}, feed-forward {model.feed_forward},
 that paints {model.width} x {model.height} {kind} pictures; written by `scanline train`.
 
 | | |
-|---|---|
+{HEAD}
 {table}
 
 ![{training.sample_images} samples, seed {training.seed}, temperature 1](samples.png)
@@ -86,20 +84,47 @@ Samples: `scanline sample --model {at} -n {training.sample_images} --seed {train
     write_atomically(directory / CARD, lambda path: path.write_text(text))
 
 
+def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
+    """Write an evaluation of one's own pictures into the card of a model, over the rows of an earlier one."""
+    path = directory / CARD
+    lines = path.read_text().splitlines() if path.exists() else []
+    if HEAD not in lines:
+        return
+    at = lines.index(HEAD) + 1
+    for key, value in _measured(evaluation).items():
+        old = [number for number, line in enumerate(lines) if line.startswith(f"| {key} |")]
+        at = old[0] if old else at
+        lines[at : at + len(old)] = [f"| {key} | {value} |"]
+        at += 1
+    text = re.sub(
+        r"^( +value: )[\d.]+$", rf"\g<1>{evaluation['bits_per_dim']:.3f}", "\n".join(lines) + "\n", flags=re.M
+    )
+    write_atomically(path, lambda temporary: temporary.write_text(text))
+
+
 def _tested(evaluation: dict[str, Any]) -> str:
     error = evaluation["standard_error"]
     spread = "" if error is None else f" +- {error:.4f}"
-    return f"**{evaluation['bits_per_dim']:.4f}{spread}** on {evaluation['images']:,} test images"
+    return f"**{evaluation['bits_per_dim']:.3f}{spread}** on {evaluation['images']:,} test images"
 
 
-def _with_class(evaluation: dict[str, Any]) -> dict[str, str]:
-    """Return the rows of test bits/dim with the true class, and of the class head, where the test images have one."""
-    classes, rows = evaluation.get("classes", {}), {}
+def _measured(evaluation: dict[str, Any]) -> dict[str, str]:
+    """Return the rows of what was measured on test images, with classes where these have them, and on samples."""
+    low, high = Typicality.from_dict(evaluation["typical"]).range
+    rows = {"test bits/dim": _tested(evaluation), "99 % of the test images": f"{low:.2f} to {high:.2f} bits/dim"}
+    classes = evaluation.get("classes", {})
     if true := classes.get("true_class"):
         rows["test bits/dim with the true class"] = _tested(true)
     if head := classes.get("by_head"):
         right = f"{head['accuracy']:.1%} +- {head['standard_error']:.1%}"
         rows["classification by the class head"] = f"{right} of {head['images']:,} test images{sure_share(head)}"
+    for row in classes.get("guided", ()):
+        near = row["nearest_training_image"]
+        rows[f"{row['each']} samples of each class, guidance {row['guidance']:g}"] = (
+            f"the class head takes {row['as_asked']:.1%} for the class asked for; {near['samples_close']:.1%} are"
+            f" nearer to a training image than {1 - near['test_images_close']:.0%} of test images; {near['copies']} are"
+            " copies"
+        )
     return rows
 
 

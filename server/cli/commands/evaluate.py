@@ -36,7 +36,11 @@ def evaluate(
     ] = None,
     class_samples: Annotated[
         int | None,
-        typer.Option(min=0, help="Samples of each class for the report on such a model.", show_default="1,000"),
+        typer.Option(
+            min=0,
+            help="Samples of each class for the report on such a model, or for its class head.",
+            show_default="1,000, of own pictures none",
+        ),
     ] = None,
     guidance: Annotated[
         list[float] | None,
@@ -118,6 +122,13 @@ def _print_classes(classes: dict[str, Any]) -> None:
         if given := classes.get(key):
             share = f"{given['accuracy']:.2%} +- {given['standard_error']:.2%}"
             print(f"classified correctly by {way}: {share} of {given['images']} test images{sure_share(given)}")
+    for row in classes.get("guided", ()):
+        near = row["nearest_training_image"]
+        print(
+            f"guidance {row['guidance']:g}: the class head takes {row['as_asked']:.1%} of {row['each']} samples of each"
+            f" class for that class; {near['samples_close']:.1%} are nearer to a training image than all but"
+            f" {near['test_images_close']:.0%} of test images"
+        )
     if samples := classes.get("samples"):
         print(f"samples of the class asked for: {samples['as_asked']:.1%} of {samples['each']} of each class")
 

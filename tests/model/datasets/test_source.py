@@ -298,6 +298,13 @@ def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(t
     assert (len(of_class(found, "a")), len(of_class(found, "b")), found.duplicates) == (7, 8, 1)
 
 
+def test_folders_of_a_capital_and_its_small_letter_are_two_classes(tmp_path: Path) -> None:
+    found = open_data(folder(tmp_path, [f"{name}/{number}.png" for name in "Aab" for number in range(9)]), classes=True)
+    assert found.labels is not None
+    assert found.labels.names == ("A", "a", "b")
+    assert replace(PRESETS["mnist-small"].model, classes=found.labels.classes).label_of("A") == 1
+
+
 NO_CLASSES: dict[str, tuple[list[str], str]] = {
     "a loose picture": (["a/1.png", "b/1.png", "1.png"], "1.png is not in a subfolder of {}, so it has no class"),
     "one class": (["a/1.png", "a/2.png"], "{} must have from 2 to 1,000 subfolders, which are the classes, not 1"),

@@ -99,7 +99,7 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
     for stated in (
         metadata(out.name, found, published=False),
         f"# {out.name}",
-        f"**{found['bits_per_dim']:.4f} +- ",
+        f"**{found['bits_per_dim']:.3f} +- ",
         f"`{pictures.name}`: ",
         "duplicates left out, 2 files refused",
         "20 updates of 8 images",
@@ -244,7 +244,7 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tup
     assert read_info(out).has_class_head
     assert true["images"] == found["images"]
     for stated in (
-        f"| test bits/dim with the true class | **{true['bits_per_dim']:.4f} +- ",
+        f"| test bits/dim with the true class | **{true['bits_per_dim']:.3f} +- ",
         "| classes | 2: `row`, `tall_column`; 25% of the labels dropped in training |",
         "![Samples of each class](classes.png)",
     ):
@@ -303,8 +303,22 @@ def test_a_class_head_is_fitted_to_a_model_that_is_there(
     assert re.match(rf"{out}: the class head reads \d+\.\d% of the training images that it had not seen\n", said)
     after = load_file(out / CLASS_HEAD)  # of so few lines the run has seen all as well
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
-    done("evaluate", out, "--data", lines, "--save")
-    assert read_evaluation(out)["classes"]["by_head"] == read_evaluation(classified[0])["classes"]["by_head"]
+    said = done("evaluate", out, "--data", lines, "--save", "--class-samples", 3, "--guidance", 2)
+    found = read_evaluation(out)["classes"]
+    assert found["by_head"] == read_evaluation(classified[0])["classes"]["by_head"]
+    plain, guided = found["guided"]
+    assert (plain["guidance"], guided["guidance"], guided["each"]) == (1, 2, 3)
+    assert guided["as_asked"] == pytest.approx(sum(guided["as_asked_of_each"]) / 2)
+    near = guided["nearest_training_image"]
+    assert near["training_images"] + read_evaluation(out)["images"] == 60
+    assert near["samples_least"] <= near["samples_median"]
+    assert f"guidance 2: the class head takes {guided['as_asked']:.1%} of 3 samples of each class" in said
+    card, before = ((each / "README.md").read_text().splitlines() for each in (out, classified[0]))
+    new = [line for line in card if line not in before]
+    assert [line for line in card if line not in new] == before
+    assert [line.split(" | ")[0] for line in new] == [f"| 3 samples of each class, guidance {w}" for w in (1, 2)]
+    together = "--guidance and --class-samples go together, for a model with a class head"
+    assert refused("evaluate", out, "--data", lines, "--guidance", 2) == together
     only = "--class-head trains no network: give it --out and --data, and at most --device"
     assert refused("train", "--class-head", "--out", out) == only
     assert refused("train", "--class-head", "--out", out, "--data", lines, "--minutes", 1) == only

@@ -1,0 +1,72 @@
+"""Make emoji, 32 x 32 on white, from three sets of npm packages: python -m benchmarks.data.emoji NODE_MODULES FOLDER
+
+npm install emoji-datasource-google@16 emoji-datasource-twitter@16 @lobehub/fluent-emoji-3d@1.1.0
+
+The sets are Noto Emoji (Google, Apache 2.0), Twemoji (Twitter and others, CC BY 4.0) and Fluent Emoji (Microsoft, MIT).
+FOLDER/train and FOLDER/test get a subfolder for each of Unicode's nine groups. An emoji of test is in no set in train.
+"""
+
+import json
+import random
+import sys
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+SETS = (
+    "emoji-datasource-google/img/google/64",
+    "emoji-datasource-twitter/img/twitter/64",
+    "@lobehub/fluent-emoji-3d/assets",
+)
+SKIN = "Component"  # the group of the five hues of skin alone
+SIZE, DRAWN = 32, 128  # pixels of a picture, and of the one that is turned before it is reduced
+VARIATIONS = 4  # of each emoji of each set; with a hue of skin each where there are several
+HELD_OUT = 20  # of so many emoji one
+
+
+def pictures_of(emoji: dict[str, Any], modules: Path) -> list[list[Path]]:
+    """Return the pictures of an emoji in each set that has it: in yellow or as it is, then with each hue of skin."""
+    images = [emoji["image"]]
+    images += [each["image"] for tones, each in emoji.get("skin_variations", {}).items() if "-" not in tones]
+    found = []
+    for folder in (modules / name for name in SETS):
+        names = [name for image in images for name in (image, image.replace(".png", ".webp"))]
+        found.append([folder / name for name in names if (folder / name).is_file()])
+    return [files for files in found if files]
+
+
+def varied(file: Path, chance: random.Random) -> Image.Image:
+    """Return an emoji on white, slightly varied in size, angle and place."""
+    side = round(DRAWN * chance.uniform(0.86, 0.97))
+    emoji = Image.open(file).convert("RGBA").resize((side, side), Image.Resampling.BICUBIC)
+    left, top = (round((DRAWN - side) / 2 + chance.uniform(-4, 4)) for _ in "xy")
+    picture = Image.new("RGBA", (DRAWN, DRAWN), "white")
+    picture.alpha_composite(emoji, (max(left, 0), max(top, 0)))
+    turned = picture.convert("RGB").rotate(chance.uniform(-4, 4), Image.Resampling.BICUBIC, fillcolor="white")
+    return turned.resize((SIZE, SIZE), Image.Resampling.BOX)
+
+
+def main(modules: Path, folder: Path) -> None:
+    """Write VARIATIONS pictures of each emoji of each set to train, or one to test."""
+    listed = json.loads((modules / "emoji-datasource-google/emoji.json").read_text())
+    chance, written = random.Random(0), Counter[str]()
+    for emoji in sorted(listed, key=lambda each: each["sort_order"]):
+        if emoji["category"] == SKIN:
+            continue
+        is_test = zlib.crc32(emoji["unified"].encode()) % HELD_OUT == 0
+        part = "test" if is_test else "train"
+        place = folder / part / emoji["category"].split()[0].lower()
+        place.mkdir(parents=True, exist_ok=True)
+        for number, files in enumerate(pictures_of(emoji, modules)):
+            for variation in range(1 if is_test else VARIATIONS):
+                file = chance.choice(files[1:]) if variation and len(files) > 1 else files[0]
+                varied(file, chance).save(place / f"{emoji['unified'].lower()}-{number}-{variation}.png")
+                written[part] += 1
+    print(dict(written))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,116 @@
+"""Draw digits and letters, 28 x 28, light on dark, from the fonts of Debian's packages below:
+python -m benchmarks.data.letters FOLDER [COUNT]
+
+FOLDER/train and FOLDER/test get a subfolder for each of 62 characters. The fonts of TEST are never drawn in train.
+All characters of a font stand on one baseline at one size, so that pictures in a row are a word, and o differs from O.
+"""
+
+import random
+import string
+import subprocess
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+# Licences: SIL OFL, Apache 2.0, MIT, BSD, GUST, ParaType, Bitstream Vera, CC BY 3.0 (opendyslexic), public domain.
+TRAIN = """agave allerta anonymous-pro averia-gwf averia-sans-gwf averia-serif-gwf b612 cabin cantarell cardo cmu
+comfortaa courier-prime croscore crosextra-carlito dancingscript dejavu-core dejavu-extra dosis ebgaramond elstob
+essays1743 fantasque-sans fanwood georgewilliams go hack hermit inconsolata inter junction junicode jura kaushanscript
+lato league-mono league-spartan lindenhill linuxlibertine lobstertwo manrope mononoki national-park oldstandard
+open-sans opendyslexic paratype play prociono quattrocento roboto-slab roboto-unhinted routed-gothic sil-andika
+sil-gentiumplus sora stix texgyre vollkorn yanone-kaffeesatz"""
+TEST = """clear-sans comic-neue crosextra-caladea firacode goudybookletter karla quicksand sil-charis tuffy
+yrsa-rasa"""
+SIZE, SCALE = 28, 4  # pixels of a picture; each is drawn larger and reduced, for smooth edges
+SIDE = SIZE * SCALE
+BASELINE, WIDEST = 21, 25  # pixels
+CAPITAL = 16.0  # pixels, the height of H
+FAINT = 0.2  # of the pixels that H spans: the ink of a hairline
+CONFUSED, ALIKE = ("0Oo", "1Il"), 0.3  # of the ink of two of these: the difference below which they read the same
+SPECIAL = ("smallcaps", "_i.", "_k.")  # parts of the names of files: small capitals, initials, keys of a keyboard
+
+
+@cache
+def font(file: str, height: int) -> ImageFont.FreeTypeFont:
+    """Return a font in the size at which its H has this height."""
+    top, bottom = ImageFont.truetype(file, 200).getbbox("H")[1::2]
+    return ImageFont.truetype(file, max(1, round(200 * height / (bottom - top))))
+
+
+def drawn(file: str, character: str, chance: random.Random | None = None) -> Image.Image:
+    """Return a character of a font, slightly varied in size, slant, angle and place where there is a `chance`."""
+    vary = chance.uniform if chance else lambda low, high: (low + high) / 2
+    height = SCALE * CAPITAL * vary(0.93, 1.07)
+    face = font(file, round(height))
+    left, _, right, _ = face.getbbox(character, anchor="ls")
+    if right - left > SCALE * WIDEST:
+        face = font(file, int(height * SCALE * WIDEST / (right - left)))
+        left, _, right, _ = face.getbbox(character, anchor="ls")
+    picture = Image.new("L", (SIDE, SIDE))
+    place = SIDE / 2 - (left + right) / 2 + SCALE * vary(-1, 1), SCALE * (BASELINE + vary(-1, 1))
+    ImageDraw.Draw(picture).text(place, character, 255, face, anchor="ls")
+    if chance:
+        slant, middle = vary(-0.12, 0.12), SIDE / 2
+        picture = picture.transform(picture.size, Image.Transform.AFFINE, (1, slant, -slant * middle, 0, 1, 0))
+        picture = picture.rotate(vary(-4, 4), Image.Resampling.BICUBIC)
+    return picture.resize((SIZE, SIZE), Image.Resampling.BOX)
+
+
+def readable(file: str) -> str:
+    """Return the characters of a font that can be told from its others; none of a hairline."""
+    face = ImageFont.truetype(file, 40)
+    missing = bytes(face.getmask("\uffff"))
+    if any(bytes(face.getmask(character)) in (missing, b"") for character in CHARACTERS):
+        return ""
+    pictures = {character: drawn(file, character) for character in CHARACTERS}
+    stem = pictures["H"].crop(pictures["H"].getbbox())
+    if np.asarray(stem).mean() < 255 * FAINT:
+        return ""
+    return "".join(each for each in CHARACTERS if not _is_confused(each, pictures))
+
+
+def _is_confused(character: str, pictures: dict[str, Image.Image]) -> bool:
+    """Return whether a character looks like another one of this font, as l does like I in many."""
+    others = {other for group in CONFUSED if character in group for other in group if other != character}
+    ink = {each: np.asarray(pictures[each], float) for each in (character, *others)}
+    differences = {each: np.abs(ink[character] - ink[each]).sum() for each in others}
+    return any(differences[each] < ALIKE * min(ink[character].sum(), ink[each].sum()) for each in others)
+
+
+def fonts_of(packages: str) -> dict[str, dict[str, list[str]]]:
+    """Return for each character, and each package that draws it readably, the files of its fonts."""
+    names = [f"fonts-{package}" for package in packages.split()]
+    found: dict[str, dict[str, list[str]]] = {character: defaultdict(list) for character in CHARACTERS}
+    for name in names:
+        listed = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True)
+        if listed.returncode:
+            sys.exit(
+                "install the fonts: apt-get install " + " ".join(f"fonts-{each}" for each in f"{TRAIN} {TEST}".split())
+            )
+        for file in sorted({str(Path(line).resolve()) for line in listed.stdout.splitlines()}):
+            if file.lower().endswith((".ttf", ".otf")) and not any(part in file.lower() for part in SPECIAL):
+                for character in readable(file):
+                    found[character][name].append(file)
+    return found
+
+
+def main(folder: Path, count: int) -> None:
+    """Draw `count` characters for training and a twentieth of that for testing, as many of each."""
+    for part, packages, number in (("train", TRAIN, count), ("test", TEST, count // 20)):
+        chance, fonts = random.Random(part), fonts_of(packages)
+        for character, files_of in fonts.items():
+            (folder / part / character).mkdir(parents=True)
+            for index in range(number // len(CHARACTERS)):
+                file = chance.choice(files_of[chance.choice(sorted(files_of))])
+                drawn(file, character, chance).save(folder / part / character / f"{index:05d}.png")
+        files = {file for files_of in fonts.values() for listed in files_of.values() for file in listed}
+        print(f"{part}: {number // len(CHARACTERS)} of each of {len(CHARACTERS)} characters, {len(files)} fonts")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 60_000)
