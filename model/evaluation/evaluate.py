@@ -22,12 +22,11 @@ from scanline.model.evaluation.metrics import bits_figures, quality, test_figure
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import model_name, read_defaults, read_evaluation, write_evaluation
+from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
 from scanline.model.inputs import check_guidance
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
-from scanline.model.training.run.card import renew_card
 
 log = logging.getLogger("scanline.evaluation")
 
@@ -71,7 +70,6 @@ def evaluate(
         )
         if save:
             write_evaluation(directory, own)
-            renew_card(directory, read_evaluation(directory))
         return own
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")

@@ -64,8 +64,9 @@ def evaluate(
     from scanline.model import datasets, zoo
     from scanline.model.evaluation.evaluate import evaluate as run
     from scanline.model.evaluation.report import REPORT
-    from scanline.model.formats.model_dir import load_config
+    from scanline.model.formats.model_dir import load_config, read_evaluation
     from scanline.model.resources import limit_torch_threads
+    from scanline.model.training.run.card import renew_card
 
     limit_torch_threads()
     directory = zoo.find(model)
@@ -91,6 +92,8 @@ def evaluate(
             save=save,
             stage=partial(add_stage, bar),
         )
+    if save and not any(datasets.is_in(name, data) for name in datasets.DATASETS):
+        renew_card(directory, read_evaluation(directory))
     if as_json:
         print(json.dumps(evaluation))
     else:
