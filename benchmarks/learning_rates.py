@@ -32,9 +32,7 @@ from scanline.model.training.run.sizing import operations_per_image
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--data", type=Path, required=True, help="pictures with classes, as `scanline train` reads them"
-    )
+    parser.add_argument("--data", type=Path, required=True, help="pictures with classes, as of `scanline train`")
     parser.add_argument("--preset", choices=list(PRESETS))
     parser.add_argument("--layers", type=int)
     parser.add_argument("--width", type=int)
@@ -52,13 +50,8 @@ def main() -> None:
     chosen = plan(images, changes, preset=options.preset, layers=options.layers, width=options.width)
     device = torch.device(resolve_device("auto"))
     torch.manual_seed(chosen.training.seed)
-    updater = new_updater(
-        Transformer(chosen.model).to(device),
-        chosen.training,
-        Group(),
-        product_dtype(device),
-        not options.no_compile and (options.compile_cache or True),
-    )
+    model, compiled = Transformer(chosen.model).to(device), not options.no_compile and (options.compile_cache or True)
+    updater = new_updater(model, chosen.training, Group(), product_dtype(device), compiled)
     first = copy.deepcopy(updater.state_dict())
     batches = Batches(images.train, images.labels.train, chosen.training, chosen.model)
     operations = operations_per_image(updater.model.parameter_count, chosen.training, batches.sampler.count)

@@ -14,9 +14,11 @@ FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
-    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x. Below zero it is e^x. Computed as
-    (e^x - 1) + 1 it would lose the digits of small features, on which a query with few keys before it depends: an error
-    of 6e-8 in float32, 4e-3 in bfloat16."""
+    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
+
+    Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on which a query with
+    few keys before it depends: an error of 6e-8 in float32, 4e-3 in bfloat16.
+    """
     from torch.nn.functional import relu
 
     return relu(x) + x.clamp(max=0).exp().to(x.dtype)  # autocast computes exp in float32 on a GPU

@@ -16,10 +16,13 @@ def philox4x32(counter: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
 
 
 def uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-    """Return two uniforms in (0, 1) for each byte: [..., 2] float32. seed, index (of the image in its request) and
-    position (of the byte in its image) are int64 tensors of shapes that broadcast to [...], all non-negative. The key
-    is the seed; the counter is (position, low and high word of the index, 0). The 23 highest bits of a word, plus a
-    half, over 2^23: never 0 nor 1 (with 24, float32 would round the half away, up to 1 itself)."""
+    """Return two uniforms in (0, 1) for each byte: [..., 2] float32.
+
+    seed, index (of the image in its request) and position (of the byte in its image) are int64 tensors
+    of shapes that broadcast to [...], all non-negative. The key is the seed; the counter is (position,
+    low and high word of the index, 0). The 23 highest bits of a word, plus a half, over 2^23: never 0 nor 1
+    (with 24, float32 would round the half away, up to 1 itself).
+    """
     seed, index, position = torch.broadcast_tensors(seed, index, position)
     counter = torch.stack((position, index & MASK, index >> 32, torch.zeros_like(position)), dim=-1)
     words = philox4x32(counter, torch.stack((seed & MASK, (seed >> 32) & MASK), dim=-1))[..., :2]

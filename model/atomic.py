@@ -8,8 +8,10 @@ from typing import Any
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Call `write` with a temporary path, then move the file there to `path`; a kill leaves the old file. OSError names
-    `path`, also where the failing call did not know it (a full disk)."""
+    """Call `write` with a temporary path, then move the file there to `path`; a kill leaves the old file.
+
+    OSError names `path`, also where the failing call did not know it (a full disk).
+    """
     # Opened anew under a name that nobody can have planted a link at, with the mode of the file that it replaces.
     handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)
     os.fchmod(handle, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())

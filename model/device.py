@@ -35,8 +35,11 @@ def resolve_device(name: str) -> str:
 
 def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
     """Return the device to load a model on, "cpu" or "cuda", and the backends that a Generator is to try: names
-    separated by commas, or None for all, the CPU's included. Only where `device` is auto may a model leave a GPU for
-    the CPU. ValueError where the two exclude each other, or this machine does not have what they name."""
+    separated by commas, or None for all, the CPU's included.
+
+    Only where `device` is auto may a model leave a GPU for the CPU. ValueError where the two exclude each other, or
+    this machine does not have what they name.
+    """
     known = dict.fromkeys((AUTO, *ON_GPU, *ON_CPU))
     if backend not in known:
         raise ValueError(f"the backend must be one of {', '.join(known)}, not {backend!r}")

@@ -35,7 +35,9 @@ def is_repository(name: str) -> bool:
 
 def fetch(name: str) -> Path:
     """Return the directory of Hugging Face's cache with the files of a model, after downloading those that it lacks.
-    Where the Hub cannot be reached, or HF_HUB_OFFLINE is set, the files that were downloaded before are used."""
+
+    Where the Hub cannot be reached, or HF_HUB_OFFLINE is set, the files that were downloaded before are used.
+    """
     api, repository, revision = _open(name)
     from huggingface_hub import snapshot_download  # HfApi's has no dry run in huggingface_hub 1.0
 

@@ -21,8 +21,10 @@ DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
 
 
 class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not an error of ours)
-    """One invalid value: a sentence, the parameter it is about, a code for programs. The API answers it with 400, the
-    command line prints its sentence and exits with 2."""
+    """One invalid value: a sentence, the parameter it is about, a code for programs.
+
+    The API answers it with 400, the command line prints its sentence and exits with 2.
+    """
 
     def __init__(self, message: str, param: str | None = None, code: str = "invalid_value") -> None:
         super().__init__(message)

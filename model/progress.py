@@ -9,8 +9,10 @@ Progress: TypeAlias = bool | Callable[[int, int], None]  # a bar or none, or a f
 
 @contextmanager
 def reporting(progress: Progress, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that takes how many of `total` bytes are done, and reports it. The bar is tqdm's where it is
-    installed, which notebooks also show without ipywidgets, else rich's."""
+    """Yield a function that takes how many of `total` bytes are done, and reports it.
+
+    The bar is tqdm's where it is installed, which notebooks also show without ipywidgets, else rich's.
+    """
     if callable(progress):
         report = progress
         yield lambda done: report(done, total)

@@ -17,8 +17,11 @@ ROOT = Path("/")
 
 def cores(root: Path = ROOT) -> int:
     """Return the cores that this process may use, at least one: those it may run on, or as many as its CPU quota pays
-    for. A part of a core counts as a core: with 1.5 CPUs, two threads paint half as fast again as one
-    (docs/configure.md). root: where /proc and /sys are."""
+    for.
+
+    A part of a core counts as a core: with 1.5 CPUs, two threads paint half as fast again as one (docs/configure.md).
+    root: where /proc and /sys are.
+    """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quotas = [_cpus(group) for group in _groups("cpu", root)]
     return max(1, ceil(min([allowed, *quotas])))

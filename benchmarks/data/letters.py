@@ -89,9 +89,8 @@ def fonts_of(packages: str) -> dict[str, dict[str, list[str]]]:
     for name in names:
         listed = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True)
         if listed.returncode:
-            sys.exit(
-                "install the fonts: apt-get install " + " ".join(f"fonts-{each}" for each in f"{TRAIN} {TEST}".split())
-            )
+            every = " ".join(f"fonts-{each}" for each in f"{TRAIN} {TEST}".split())
+            sys.exit(f"install the fonts: apt-get install {every}")
         for file in sorted({str(Path(line).resolve()) for line in listed.stdout.splitlines()}):
             if file.lower().endswith((".ttf", ".otf")) and not any(part in file.lower() for part in SPECIAL):
                 for character in readable(file):

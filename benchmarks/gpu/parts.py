@@ -41,5 +41,5 @@ PARTS = (
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
     Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
-    Part("update_profile", update_profile, 120, "variants of the compiled update, and the kernels of each"),
+    Part("update_profile", update_profile, 90, "the compiled update, and its kernels"),
 )

@@ -1,9 +1,8 @@
-"""Where the time of an update goes: variants of the compiled and recorded update, and the kernels of each.
+"""Where the time of an update goes: the compiled and recorded update of each shipped model's size, and its kernels.
 
-    python -m benchmarks.gpu.update_profile cifar10-small kernels    one variant in this process, without --dry-run
+    python -m benchmarks.gpu.update_profile cifar10-small    one of them in this process, without --dry-run
 
-Each variant is a process of its own, since the compiler reads its options once. All of them compile at the same time,
-and are timed one after another.
+Each is a process of its own, so that they compile at the same time; they are timed one after another.
 """
 
 import json
@@ -21,10 +20,9 @@ import torch
 from torch.profiler import DeviceType, ProfilerActivity, profile
 
 from benchmarks.gpu.results import FOLDER, Finding
-from benchmarks.gpu.setup import DRY, ON_GPU, SHIPPED, Sizes, config
-from scanline.kernels import gpu
+from benchmarks.gpu.setup import DRY, ON_GPU, Sizes, config
 from scanline.model.bench.measure import synchronize
-from scanline.model.device import PEAKS
+from scanline.model.device import peak_flops
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of
@@ -33,16 +31,7 @@ from scanline.model.training.optimise.processes import Group
 from scanline.model.training.optimise.recorded import WARM_UP, RecordedUpdater, new_updater
 from scanline.model.training.presets import PRESETS
 
-NO_MIX_ORDER = {"TORCHINDUCTOR_MIX_ORDER_REDUCTION": "0"}
-VARIANTS: dict[str, tuple[dict[str, str], str]] = {  # environment of the process, operators with kernels of training
-    "as it was": ({}, ""),
-    "without mix order": (NO_MIX_ORDER, ""),
-    "convolution": ({}, "causal_conv"),
-    "both": ({}, "causal_conv attention"),
-    "both, without mix order": (NO_MIX_ORDER, "causal_conv attention"),
-}
-WITHOUT = ("mnist-small", "convolution")  # the model has none
-IMAGES = {"mnist-small": 128, "cifar10-small": 64}
+IMAGES = {"cifar10-small": 64, "mnist-small": 128}
 POSITIONS = {"mnist-small": 416}  # of 784, as `scanline train` draws them
 TIMED, CALLS, PROFILED = 20, 10, 5  # calls of the timer, updates of one, updates that are profiled
 LARGEST = 25  # kernels in the table
@@ -50,24 +39,22 @@ SECONDS = 200  # that a process may take to compile
 
 
 def update_profile(sizes: Sizes) -> Iterator[Finding]:
-    """Yield milliseconds of an update of each variant, and write its largest kernels to update_profile.txt."""
-    chosen = [(name, variant) for name in SHIPPED[::-1] for variant in VARIANTS if (name, variant) != WITHOUT]
-    started = []
-    for name, variant in chosen[:: 2 if sizes.dry else 1][: 2 if sizes.dry else None]:
-        command = [sys.executable, "-m", "benchmarks.gpu.update_profile", name, variant, *["--dry-run"] * sizes.dry]
-        environment = os.environ | VARIANTS[variant][0]
+    """Yield milliseconds of an update of each model, and write its largest kernels to update_profile.txt."""
+    started, peak = [], peak_flops(sizes.device)
+    for name in IMAGES:
+        command = [sys.executable, "-m", "benchmarks.gpu.update_profile", name, *["--dry-run"] * sizes.dry]
         process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        started.append((name, variant, process))
+        started.append((name, process))
     tables = []
     try:
-        for _, _, process in started:  # until all have compiled
+        for _, process in started:  # until all have compiled
             for line in process.stdout:
                 if line == "ready\n":
                     break
-        for name, variant, process in started:
-            what = f"update_profile/{name}/{variant.replace(', ', ' ').replace(' ', '_')}"
+        for name, process in started:
+            what = f"update_profile/{name}"
             output, _ = process.communicate("go\n", timeout=SECONDS)
             lines = output.splitlines()
             if process.returncode:
@@ -75,27 +62,22 @@ def update_profile(sizes: Sizes) -> Iterator[Finding]:
                 continue
             found = json.loads(lines[-1])
             yield Finding(what, found["ms"], "ms an update", found["note"])
-            yield Finding(
-                f"{what}/rate", found["tflops"], "TFLOP/s", f"{found['tflops'] / PEAKS['H100']:.1%} of an H100's peak"
-            )
+            of_peak = f"{1e12 * found['tflops'] / peak:.1%} of the peak" if peak else ""
+            yield Finding(f"{what}/rate", found["tflops"], "TFLOP/s", of_peak)
             yield Finding(f"{what}/compile", found["compile_seconds"], "s", "until the update was recorded")
             tables.append(f"{what}: {found['ms']:.2f} ms an update\n{found['table']}\n")
     finally:
-        for _, _, process in started:
+        for _, process in started:
             process.kill()
             process.wait()
         path = Path(os.environ.get(FOLDER, ".")) / "update_profile.txt"
         path.write_text("\n".join(tables))
 
 
-def run(name: str, variant: str, sizes: Sizes) -> None:
+def run(name: str, sizes: Sizes) -> None:
     """Compile and record the update, wait for a line of stdin, and print its times as JSON."""
     began = time.perf_counter()
     device, count = torch.device(sizes.device), 2 if sizes.dry else IMAGES[name]
-    trains = gpu.trains
-    gpu.trains = torch.compiler.assume_constant_result(
-        lambda operator, *sizes: operator in VARIANTS[variant][1].split() and trains(operator, *sizes)
-    )
     model = config(name, sizes)
     recipe = replace(PRESETS[name].training, batch=count, contrast=0.0)
     torch.manual_seed(0)
@@ -156,16 +138,11 @@ def kernel_table(update: Callable[[], None], sizes: Sizes) -> str:
     every = sum(len(launches) for launches in times.values()) / PROFILED
     total = sum(sum(launches) for launches in times.values()) / PROFILED
     largest = sorted(times.items(), key=lambda item: -sum(item[1]))[:LARGEST]
-    return "\n".join(
-        [
-            f"{total:10.1f} us in {every:.1f} launches of {len(times)} kernels",
-            *(
-                f"{sum(t) / PROFILED:10.1f} us {len(t) / PROFILED:6.1f} x {np.median(t):8.1f}  {k[:150]}"
-                for k, t in largest
-            ),
-        ]
-    )
+    rows = [f"{total:10.1f} us in {every:.1f} launches of {len(times)} kernels"]
+    for k, t in largest:
+        rows.append(f"{sum(t) / PROFILED:10.1f} us {len(t) / PROFILED:6.1f} x {np.median(t):8.1f}  {k[:150]}")
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2], DRY if "--dry-run" in sys.argv else ON_GPU)
+    run(sys.argv[1], DRY if "--dry-run" in sys.argv else ON_GPU)

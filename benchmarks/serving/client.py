@@ -29,7 +29,9 @@ TIMEOUT = 900.0  # seconds for one answer; a request that takes longer counts as
 
 class Expected:
     """Images that a server must return, painted offline from the same model and seeds: byte for byte, at any load.
-    `most` images of each of the seeds 0 .. seeds-1."""
+
+    `most` images of each of the seeds 0 .. seeds-1.
+    """
 
     def __init__(self, model: str, seeds: int, most: int, precision: str = DEFAULT) -> None:
         self.model, self.precision = load_model(zoo.find(model)), precision
@@ -55,8 +57,11 @@ LOST = (RefusedError, ValueError, KeyError, OSError, EOFError, ConnectionClosed,
 
 
 class HttpClient:
-    """Kept connections to one server, as many as there are requests at a time. Requests are written whole and nothing
-    is parsed that is not needed: httpx takes several times as long for a request as the server does."""
+    """Kept connections to one server, as many as there are requests at a time.
+
+    Requests are written whole and nothing is parsed that is not needed: httpx takes several times as long for a request
+    as the server does.
+    """
 
     def __init__(self, url: str) -> None:
         place = urlsplit(url)

@@ -84,8 +84,10 @@ def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Ten
 
 
 def keep_out_of_graphs() -> None:
-    """Have torch.compile end its graphs at the kernels: it cannot trace into Triton's autograd function. Not at import:
-    this one must not ask for a GPU, because no fork of a process that has can use it."""
+    """Have torch.compile end its graphs at the kernels: it cannot trace into Triton's autograd function.
+
+    Not at import: this one must not ask for a GPU, because no fork of a process that has can use it.
+    """
     global _on_gpu
     _on_gpu = torch.compiler.disable(_on_gpu)
 

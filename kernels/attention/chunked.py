@@ -27,8 +27,10 @@ def causal_linear_attention(
     weight: torch.Tensor | None = None,  # [B, N]
 ) -> Tensors:
     """Return y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
+
     Gradients flow to phi_q, phi_k and v; the given state and the weights are constants and the returned state carries
-    no gradient. The arguments are not changed. ValueError where their shapes do not fit."""
+    no gradient. The arguments are not changed. ValueError where their shapes do not fit.
+    """
     batch, heads, length, key_width = phi_q.shape
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
         raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")

@@ -14,8 +14,10 @@ VALUES = 256
 
 def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
     """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
-    those without and w the guidance [...]. Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of
-    scores, here of logits."""
+    those without and w the guidance [...].
+
+    Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
+    """
     return without + guidance.unsqueeze(-1) * (with_class - without)
 
 
@@ -49,8 +51,10 @@ class Categorical:
         self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
     ) -> Tensor:
         """Return bytes [..., 1] uint8, one for each row of `parameters` [..., 256]; where `known`, those of `values`.
+
         uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
-        the logits."""
+        the logits.
+        """
         weights = torch.softmax(parameters.float() / temperature.unsqueeze(-1), dim=-1)
         cumulative = weights.cumsum(dim=-1)
         picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)

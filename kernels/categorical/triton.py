@@ -40,8 +40,11 @@ def sample(
 ) -> None:
     """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its cost at temperature 1
     to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. If a parameter is NaN or infinite,
-    bits are too. The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte
-    from the logits of reference.guided."""
+    bits are too.
+
+    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from the
+    logits of reference.guided.
+    """
     check(parameters, VALUES, slots, arrays.images, arrays.known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
         parameters, slots, *arrays.pointers, *guiding, code_range, len(slots), arrays.images.shape[1], VALUES, LN2,

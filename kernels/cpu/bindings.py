@@ -169,8 +169,10 @@ class Network:
         return int(self._network)
 
     def close(self) -> None:
-        """Free memory and threads; a later call of `advance` or `read` raises ValueError. In a fork of the process that
-        made it there is nothing to free: the threads are not there."""
+        """Free memory and threads; a later call of `advance` or `read` raises ValueError.
+
+        In a fork of the process that made it there is nothing to free: the threads are not there.
+        """
         if self._network and self.process == os.getpid():
             _library().scanline_destroy(self._network)
         self._network = None

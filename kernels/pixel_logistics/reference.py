@@ -33,8 +33,10 @@ SCALES = ("exp", "elu")
 
 @dataclass(frozen=True)
 class PixelLogistics:
-    """The distribution of the `channels` bytes of a step, by `components` logistics. scale: "exp" (floored at e^-7, as
-    the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler)."""
+    """The distribution of the `channels` bytes of a step, by `components` logistics.
+
+    scale: "exp" (floored at e^-7, as the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler).
+    """
 
     components: int
     channels: int
@@ -73,9 +75,12 @@ class PixelLogistics:
         self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
     ) -> Tensor:
         """Return the bytes [..., C] uint8 of a pixel for each row of `parameters` [..., width]; where `known` [..., C],
-        those of `values` [..., C]. Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component
-        by its weight given the earlier bytes, painted or known, and the second inverts its logistic. temperature [...]
-        > 0 divides the logits and multiplies the scales."""
+        those of `values` [..., C].
+
+        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its weight given the
+        earlier bytes, painted or known, and the second inverts its logistic. temperature [...] > 0 divides the logits
+        and multiplies the scales.
+        """
         logits, means, scales, coefficients = self._split(parameters)
         temperature = temperature.unsqueeze(-1)
         scales = scales * temperature.unsqueeze(-1)
@@ -153,8 +158,10 @@ class PixelLogistics:
 
 def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
     """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes `values` [..., 1].
+
     sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
-    outer bins drop the factors that the tails make 1."""
+    outer bins drop the factors that the tails make 1.
+    """
     centred = values.float() / 127.5 - 1 - means
     inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
     outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)

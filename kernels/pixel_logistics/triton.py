@@ -48,8 +48,11 @@ def sample(
 ) -> None:
     """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add their cost at
     temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. If a parameter
-    is NaN or infinite, bits are too. With `guiding`, an image is guided where its partner is not 0. Its two slots have
-    rows 2i and 2i + 1, one of them with label 0: both draw its bytes as PixelLogistics.sample_guided."""
+    is NaN or infinite, bits are too.
+
+    With `guiding`, an image is guided where its partner is not 0. Its two slots have rows 2i and 2i + 1, one of them
+    with label 0: both draw its bytes as PixelLogistics.sample_guided.
+    """
     check(parameters, distribution.width, slots, arrays.images, arrays.known)
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")

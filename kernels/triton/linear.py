@@ -220,7 +220,7 @@ def _linear(
     # does: where all of K is one block, Triton makes a plain sum's other term the product's start, and adds in another
     # order. The residual comes after the activation.
     if label is not None:
-        slot = tl.load(slots + b, mask=b < batch, other=-1)
+        slot = tl.load(slots + b, mask=b < batch, other=-1, cache_modifier=".cg")  # as the residual
         row = tl.load(label + slot, mask=slot >= 0, other=0)[None, :]
         end = tl.load(bias + row * width + o[:, None], mask=in_out, other=0.0)
     elif not early:

@@ -23,9 +23,11 @@ def options(chained: bool) -> dict[str, Any]:
 
 @triton.jit
 def wait(chained: tl.constexpr):
-    """Wait until all launches before this one have ended, then let the next one start. In PTX, because Triton's own
-    functions for it (tl.extra.cuda.gdc_wait) do not compile in Triton 3.4. An instruction of an inline assembly has a
-    result, which is not used; the compiler moves no memory access across it."""
+    """Wait until all launches before this one have ended, then let the next one start.
+
+    In PTX, because Triton's own functions for it (tl.extra.cuda.gdc_wait) do not compile in Triton 3.4. An instruction
+    of an inline assembly has a result, which is not used; the compiler moves no memory access across it.
+    """
     if chained:
         _run("griddepcontrol.wait; mov.b32 $0, 0;")
         _run("griddepcontrol.launch_dependents; mov.b32 $0, 0;")

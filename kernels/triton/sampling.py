@@ -105,9 +105,11 @@ def log_sum_exp(x):
 
 @triton.jit
 def pick(log_weights, uniform, there, count):
-    """Return which of the first `count` values each uniform chooses, int32; log-weights beyond are minus infinity. The
-    cumulative weights are not normalised, so the uniform is scaled by their sum; it may round up to the sum itself,
-    which the clamp turns into the last value."""
+    """Return which of the first `count` values each uniform chooses, int32; log-weights beyond are minus infinity.
+
+    The cumulative weights are not normalised, so the uniform is scaled by their sum; it may round up to the sum itself,
+    which the clamp turns into the last value.
+    """
     weights = tl.exp(log_weights - tl.max(log_weights, axis=1)[:, None])
     cumulative = tl.cumsum(weights, axis=1)
     drawn = uniform * tl.max(cumulative, axis=1)

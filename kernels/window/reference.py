@@ -108,8 +108,10 @@ class Window:
 @cache
 def wave_table(waves: int) -> torch.Tensor:
     """Return the table [256, 2 waves] float32: for each byte the sines of pi 2^k v, k < waves, then the cosines.
+
     Rounded from exact angles, in 1020ths of a turn, and a power series in float64, and so the same on every machine,
-    whatever its mathematics library."""
+    whatever its mathematics library.
+    """
     turns = (2 * np.arange(-255, 256, 2)[:, None] * [pow(2, k, 510) for k in range(waves)]) % 1020
     return torch.from_numpy(_sine(np.concatenate([turns, turns + 255], axis=1))).float()
 

@@ -53,10 +53,13 @@ def open_backend(
     precision_name: str = DEFAULT,
     backend: str | None = None,
 ) -> OpenBackend:
-    """Return the first backend that works, with at least `slots` slots. backend: the name of the only one to try, or
-    several names separated by commas; by default all of the model's device, then those of the CPU. threads: of the cpu
-    backend, all of torch's by default; the others compute in one. ValueError with one sentence where none works, where
-    none has the precision, or where the slots need more memory than there is."""
+    """Return the first backend that works, with at least `slots` slots.
+
+    backend: the name of the only one to try, or several names separated by commas; by default all of the model's
+    device, then those of the CPU. threads: of the cpu backend, all of torch's by default; the others compute in one.
+    ValueError with one sentence where none works, where none has the precision, or where the slots need more memory
+    than there is.
+    """
     chosen = precision(precision_name)
     candidates = _candidates(model.device.type, backend, precision_name)
     # The model on the CPU is the reference of the self-test, and what the CPU's backends run.

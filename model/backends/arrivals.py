@@ -13,8 +13,10 @@ NUMBERS = INTEGERS + 5  # bits to guidance
 
 @dataclass(frozen=True)
 class Arrivals:
-    """n images that start in n different slots, those without a prefix first. The arrays are views of the block, on the
-    host or on the device; prefixes are on the device already."""
+    """n images that start in n different slots, those without a prefix first.
+
+    The arrays are views of the block, on the host or on the device; prefixes are on the device already.
+    """
 
     block: torch.Tensor  # uint8
     prefixes: tuple[State, ...]  # each of one image, on the device

@@ -15,9 +15,11 @@ from scanline.model.backends.slots import Fetched, SlotPool
 
 
 class Backend:
-    """One network made ready for one device. An image's arithmetic never depends on what else is in the batch. A device
-    does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance`, `fetch` and
-    `start_prefill` return before it has done so, and the engine gives it the next steps before the last ones ended."""
+    """One network made ready for one device. An image's arithmetic never depends on what else is in the batch.
+
+    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance`, `fetch`
+    and `start_prefill` return before it has done so, and the engine gives it the next steps before the last ones ended.
+    """
 
     name: str  # for people: what computes, and how
     build: str  # what else its results' bits depend on than the model and the precision: equal builds, equal bits
@@ -33,13 +35,17 @@ class Backend:
     prefills_in_chunks: bool
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
-        """Paint up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE. The
-        result is the time in seconds that the device itself took for them."""
+        """Paint up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE.
+
+        The result is the time in seconds that the device itself took for them.
+        """
         raise NotImplementedError
 
     def prefill(self, batch: PrefillBatch) -> torch.Tensor:
-        """Run the known bytes of a batch; its `state` is moved to `stops` IN PLACE. Return bits [B, max(stops)] float64
-        on the batch's device: of each byte that was run its cost, elsewhere 0."""
+        """Run the known bytes of a batch; its `state` is moved to `stops` IN PLACE.
+
+        Return bits [B, max(stops)] float64 on the batch's device: of each byte that was run its cost, elsewhere 0.
+        """
         raise NotImplementedError
 
     def start_prefill(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:

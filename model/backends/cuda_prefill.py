@@ -29,8 +29,10 @@ from scanline.model.state import NUMBERS, State
 
 class KernelPrefill:
     """Prefill known bytes with the kernels and in the buffers of a step. Graphs hold addresses, so a pass reads images
-    and states that are allocated here, and batches are copied into them and out. passes: how many images a pass has,
-    ascending, and how many steps of each."""
+    and states that are allocated here, and batches are copied into them and out.
+
+    passes: how many images a pass has, ascending, and how many steps of each.
+    """
 
     def __init__(
         self, kernels: KernelSequence, buffers: Buffers, passes: tuple[tuple[int, int], ...], state: State

@@ -82,8 +82,10 @@ class _Launches:
 
 
 class KernelSequence:
-    """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py). narrow:
-    products in NARROW programs alone, which need no other program to have their bits."""
+    """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py).
+
+    narrow: products in NARROW programs alone, which need no other program to have their bits.
+    """
 
     def __init__(self, model: Transformer, chained: bool, narrow: bool = False) -> None:
         self.config, self.distribution, self.chained = model.config, model.distribution, chained

@@ -43,9 +43,11 @@ class Groups:
 
 
 def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None = None) -> None:
-    """Draw the particles anew, IN PLACE, of each group whose effective number is below P / 2. copy: as `copy_slots`,
-    which is one way of doing it. draw: as `uniforms`; the arithmetic is torch's then, and without it numpy's where the
-    pool is on the host."""
+    """Draw the particles anew, IN PLACE, of each group whose effective number is below P / 2.
+
+    copy: as `copy_slots`, which is one way of doing it. draw: as `uniforms`; the arithmetic is torch's then, and
+    without it numpy's where the pool is on the host.
+    """
     slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, effective = _weighed(pool, slots)
     few = effective < len(particle) / 2
@@ -62,8 +64,10 @@ def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None =
 
 
 def choose(pool: SlotPool, groups: Groups, draw: Uniforms | None = None) -> None:
-    """Draw one particle of each group by weight and copy its image and bits to the leader's slot, IN PLACE. draw: as of
-    `resample`."""
+    """Draw one particle of each group by weight and copy its image and bits to the leader's slot, IN PLACE.
+
+    draw: as of `resample`.
+    """
     slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, _ = _weighed(pool, slots)
     points = (_uniform(pool, slots, position, draw) * weights.sum(1))[:, None]

@@ -10,8 +10,10 @@ from scanline.model.state import State
 
 @dataclass(frozen=True)
 class PrefillBatch:
-    """Known bytes of B images, those of image i from its state's position to stops[i] - 1. An image whose position is
-    its stop already is left as it is; the positions of all others are the same."""
+    """Known bytes of B images, those of image i from its state's position to stops[i] - 1.
+
+    An image whose position is its stop already is left as it is; the positions of all others are the same.
+    """
 
     images: torch.Tensor  # [B, N] uint8
     state: State  # moved to `stops` IN PLACE

@@ -68,8 +68,10 @@ class Outcome:
 
 @torch.inference_mode()
 def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> None:
-    """Raise WrongResultsError where the backend paints something else than `reference`, the same model on the CPU. All
-    slots are free before and after it."""
+    """Raise WrongResultsError where the backend paints something else than `reference`, the same model on the CPU.
+
+    All slots are free before and after it.
+    """
     sizes = sorted({min(size, len(slots.images)) for size in SIZES})
     test = _Images(reference)
     outcomes = [test.painted(backend, slots, size) for size in sizes]

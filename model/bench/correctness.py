@@ -57,8 +57,10 @@ class Reference:
 def make_reference(
     model: Transformer, batches: Sequence[int], precision: str = DEFAULT, backend: str | None = None
 ) -> Reference:
-    """Paint the images of the first, second and last slot of every batch size, and check them. WrongResultError if the
-    two views differ by more than the bound, or if a batch size changes a byte."""
+    """Paint the images of the first, second and last slot of every batch size, and check them.
+
+    WrongResultError if the two views differ by more than the bound, or if a batch size changes a byte.
+    """
     indices = sorted({0, 1, *(batch - 1 for batch in batches)})
     generator = Generator(model, len(indices), precision=precision, backend=backend)
     model = generator.model

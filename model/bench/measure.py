@@ -37,8 +37,10 @@ def durations(
     minimum_calls: int = 3,
     prepare: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Return the seconds of each call, until they sum up to `seconds` and there are `minimum_calls` of them. A first
-    call warms up and is not counted. `prepare` runs before every call and is not counted either."""
+    """Return the seconds of each call, until they sum up to `seconds` and there are `minimum_calls` of them.
+
+    A first call warms up and is not counted. `prepare` runs before every call and is not counted either.
+    """
     prepare()
     call()
     times: list[float] = []
@@ -94,8 +96,10 @@ class Ceilings:
         return self.best_rows * self.flop_per_step / self.products_seconds[self.best_rows]
 
     def against_torch_matmul(self, steps_per_second: float) -> float:
-        """Return the rate of the products behind those steps, relative to torch doing only the model's products. Above
-        1 our products are faster than torch's, so this is a comparison and not a share of a limit."""
+        """Return the rate of the products behind those steps, relative to torch doing only the model's products.
+
+        Above 1 our products are faster than torch's, so this is a comparison and not a share of a limit.
+        """
         return steps_per_second * self.flop_per_step / self.matrix_flop
 
     def to_dict(self, steps: int, traffic: float) -> dict[str, Any]:
@@ -142,8 +146,10 @@ def products_seconds(
     seconds: float = 0.5,
     dtype: torch.dtype = torch.float32,
 ) -> float:
-    """Return the least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`. Each
-    product has weights of its own, so that they are read from where a network's weights are read from."""
+    """Return the least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`.
+
+    Each product has weights of its own, so that they are read from where a network's weights are read from.
+    """
     pairs = [
         (torch.randn(rows, inner, device=device, dtype=dtype), torch.randn(outer, inner, device=device, dtype=dtype))
         for inner, outer in shapes
@@ -192,8 +198,10 @@ class Program(Protocol):
 
 
 def measure_in_turns(programs: dict[str, Program], seconds: float) -> dict[str, Rate]:
-    """Return the rate of each program, measured for `seconds` each. They take turns, so that whatever slows the machine
-    down for a while slows all of them down."""
+    """Return the rate of each program, measured for `seconds` each.
+
+    They take turns, so that whatever slows the machine down for a while slows all of them down.
+    """
     try:
         for _ in range(ROUNDS):
             for program in programs.values():
@@ -257,7 +265,9 @@ def place_all(generator: Generator) -> None:
 
 def one_image(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> dict[str, float]:
     """Return the seconds of an image alone, from the call to its last byte, in a generator that is ready as a server's.
-    The milliseconds of a step and of a byte are those of the image divided."""
+
+    The milliseconds of a step and of a byte are those of the image divided.
+    """
     generator = Generator(model, 1, precision=precision, backend=reference.backend)
     try:
         times = durations(lambda: _paint_one(generator), seconds, model.device.type)
@@ -283,7 +293,9 @@ def known_bytes(
     model: Transformer, seconds: float, reference: Reference, ceilings: Ceilings, precision: str = DEFAULT
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return how fast known bytes are read: prefill of the first half of one image, and likelihoods of several images.
-    Half of an image is a whole number of steps."""
+
+    Half of an image is a whole number of steps.
+    """
     config, device = model.config, model.device.type
     stop = config.first + max(config.steps // 2, 1) * config.step_bytes
     spec = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < stop)

@@ -56,8 +56,10 @@ class BenchOptions:
 
 def load(name: str | None, random: str | None, device: str) -> Transformer:
     """Return the model of that name (the default one for None), or random weights in the shape of the preset `random`.
+
     Random weights are written to a directory and loaded from it, so that they are stored as any model's weights are.
-    ValueError for an unknown name, or if both names are given."""
+    ValueError for an unknown name, or if both names are given.
+    """
     if random is None:
         return load_model(zoo.find(name or zoo.DEFAULT), device)
     if name is not None:

@@ -36,11 +36,11 @@ def labels(name: str, directory: Path, split: str, images: np.ndarray, *, publis
     return values
 
 
-def is_in(name: str, directory: Path) -> bool:
-    """Return whether files with the names of a set's are in a directory."""
-    if name == "cifar10":
-        return cifar10.is_in(directory)
-    return any(find(directory, file) for file, _ in mnist.FILES.values())
+def set_in(directory: Path) -> str | None:
+    """Return the name of the set whose files, by their names, are in a directory; None where those of none are."""
+    if any(find(directory, file) for file, _ in mnist.FILES.values()):
+        return "mnist"
+    return "cifar10" if cifar10.is_in(directory) else None
 
 
 def first_byte_histogram(images: np.ndarray) -> tuple[float, ...]:

@@ -49,7 +49,7 @@ def open_compress_input(paths: Sequence[Path], config: ModelConfig, split: str, 
         if classes:
             raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
         return CompressInput(np.stack([_pixels(read_input(each), config, str(each)) for each in paths]))
-    name = next((name for name in datasets.DATASETS if path.is_dir() and datasets.is_in(name, path)), None)
+    name = datasets.set_in(path) if path.is_dir() else None
     if name is not None:
         return _published(name, path, config, split, classes)
     if path.is_dir():

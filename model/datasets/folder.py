@@ -63,9 +63,11 @@ def load(
     grey: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Pictures:
-    """Read all pictures below `folder`; `progress` gets the files read and their total. size: (W, H) to which each
-    picture is cropped, to its centre, and resized; without it, all must have one size. grey: convert to grey. DataError
-    in one sentence where there is no picture, sizes differ or are too large."""
+    """Read all pictures below `folder`; `progress` gets the files read and their total.
+
+    size: (W, H) to which each picture is cropped, to its centre, and resized; without it, all must have one size.
+    grey: convert to grey. DataError in one sentence where there is no picture, sizes differ or are too large.
+    """
     accepted: list[Path] = []
     refused: list[Refused] = []
     files = [folder] if folder.is_file() else list(files_below(folder, refused))
@@ -123,8 +125,10 @@ def _sources(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Path |
 def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     """Return the pictures of a folder whose subfolders are its training and test pictures by their names, with paths
     relative to those, and the subfolders' names; the pictures as they are, and none, of any other folder. The
-    subfolders may be in one that holds nothing else, as archives unpack. Pictures to validate on are the test pictures
-    where there are no others; otherwise they are refused."""
+    subfolders may be in one that holds nothing else, as archives unpack.
+
+    Pictures to validate on are the test pictures where there are no others; otherwise they are refused.
+    """
     wrapper, whole = Path(), pictures
     while len(tops := {file.parts[0] if len(file.parts) > 1 else "" for file in pictures.files}) == 1:
         (top,) = tops
@@ -155,7 +159,9 @@ def passed_over(name: str) -> bool:
 
 def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
     """Yield the files below a folder, in the order of their names; links to folders are followed, each folder once.
-    Folders that cannot be listed, and links to one that is read elsewhere, are added to `refused`."""
+
+    Folders that cannot be listed, and links to one that is read elsewhere, are added to `refused`.
+    """
     read = {_identity(folder)}
 
     def is_new(path: Path) -> bool:

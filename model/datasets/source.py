@@ -49,11 +49,13 @@ def open_data(
     *,
     classes: bool = False,
 ) -> ImageSet:
-    """Return the images at `path`; DataError with one sentence where there are none that a model can learn. size, (W,
-    H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with the
-    labels of the images; DataError where they have none."""
+    """Return the images at `path`; DataError with one sentence where there are none that a model can learn.
+
+    size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with
+    the labels of the images; DataError where they have none.
+    """
     # Published sets have sizes, colours and a split of their own.
-    layout = next((name for name in datasets.DATASETS if datasets.is_in(name, path)), None)
+    layout = datasets.set_in(path)
     of_pictures = path.is_dir() or path.suffix == SUFFIX
     if (layout or not of_pictures) and path.exists() and (size or grey):
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
@@ -95,7 +97,7 @@ def open_data(
 def open_for(config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda *_: None) -> ImageSet:
     """Return the images at `path` as a model of this configuration reads them, with labels where it knows classes;
     DataError where they are of another size or other classes."""
-    of_folder = path.is_dir() and not any(datasets.is_in(name, path) for name in datasets.DATASETS)
+    of_folder = path.is_dir() and datasets.set_in(path) is None
     size = (config.width, config.height) if of_folder else None
     found = open_data(path, size, of_folder and config.channels == 1, progress, classes=bool(config.classes))
     if (found.height, found.width, found.channels) != (config.height, config.width, config.channels):

@@ -45,9 +45,11 @@ class Split:
 
 def split_by_content(images: np.ndarray, name: str, is_test: np.ndarray | None = None) -> Split:
     """Split images [n, N] uint8 by `is_test` [n] bool, or without it by the SHA-256 of each image's bytes: a tenth of
-    all digests means test. A picture in both parts of a set is a test image. Where no image has such a digest, the one
-    with the lowest is the test image; where all have, the one with the highest is the training image. DataError, with
-    the set's `name`, where there are not two distinct images."""
+    all digests means test. A picture in both parts of a set is a test image.
+
+    Where no image has such a digest, the one with the lowest is the test image; where all have, the one with the
+    highest is the training image. DataError, with the set's `name`, where there are not two distinct images.
+    """
     first_rows: dict[bytes, int] = {}
     rows = range(len(images)) if is_test is None else (*np.flatnonzero(is_test), *np.flatnonzero(~is_test))
     for row in rows:

@@ -113,7 +113,9 @@ def train_classifier(
     progress: Callable[[int], None] = lambda updates_done: None,
 ) -> Classifier:
     """Return a classifier trained on images [n, N] uint8 of `shape` (height, width, channels) and labels [n] uint8.
-    Neither the images nor torch's random numbers are changed."""
+
+    Neither the images nor torch's random numbers are changed.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         classifier = Classifier(*shape).to(device).train()

@@ -24,8 +24,11 @@ SEED = 0
 def cached_classifier(
     data: LabelledData, config: ModelConfig, cache: Path | None, device: torch.device, stage: Stage
 ) -> Classifier:
-    """Return the classifier of the training images: from the cache, or trained and cached. cache: the directory, the
-    user's own where it is None. OSError, before any training, where nothing can be written there."""
+    """Return the classifier of the training images: from the cache, or trained and cached.
+
+    cache: the directory, the user's own where it is None. OSError, before any training, where nothing can be written
+    there.
+    """
     shape = (config.height, config.width, config.channels)
     path = cache_path(cache or cache_directory(), data.dataset, data.training, data.training_labels)
     classifier = load_cached(path, shape)

@@ -36,8 +36,10 @@ class LabelledData:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Samples and test images with their measurements. Half of the test images take the place of samples for
-    comparison; both are compared with the other half."""
+    """Samples and test images with their measurements.
+
+    Half of the test images take the place of samples for comparison; both are compared with the other half.
+    """
 
     data: LabelledData
     seed: int
@@ -82,9 +84,11 @@ def compare(
     backend: str | None = None,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> Comparison:
-    """Paint `samples` images and completions, and measure them and the test images. test_bits [m] float64 are the
-    model's bits/dim of the test images. defaults: the model's; where they are not plain, as many images are painted
-    with them. ValueError where there are too few images."""
+    """Paint `samples` images and completions, and measure them and the test images.
+
+    test_bits [m] float64 are the model's bits/dim of the test images. defaults: the model's; where they are not plain,
+    as many images are painted with them. ValueError where there are too few images.
+    """
     # Half of the test images stand in the place of samples, the others are what both are compared with: so each measure
     # has a value that no model can be expected to surpass.
     check_counts(samples, len(data.test))

@@ -64,7 +64,7 @@ def evaluate(
     config = model.config
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
-    if not any(datasets.is_in(name, data) for name in datasets.DATASETS):
+    if datasets.set_in(data) is None:
         own = _of_pictures(
             model, data, images, class_samples or 0, guidance, stage, seed=seed, precision=precision, backend=chosen
         )

@@ -18,9 +18,12 @@ from scanline.model.evaluation.metrics import frechet_distance
 
 def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
     """Return the table as evaluation.json holds it under "guidance": a row for each weight, 1 first, and one for test
-    images. Shares are of all samples and of all test images. The Fréchet distance to half of the test images and the
-    distance within classes are those of equally many images of each class: of the first samples, and of the first
-    images of the other half."""
+    images.
+
+    Shares are of all samples and of all test images. The Fréchet distance to half of the test images and the distance
+    within classes are those of equally many images of each class: of the first samples, and of the first images of the
+    other half.
+    """
     assert measured.samples is not None
     each, count = measured.samples.each, len(measured.names)
     labels, tests = compared.data.test_labels, compared.test_predictions

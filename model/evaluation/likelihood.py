@@ -16,8 +16,10 @@ BATCH = 50  # images read at once
 @torch.inference_mode()
 def bits(model: Transformer, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
     """Return the bits [B, N] float64 of every byte of images [B, N] uint8 with labels [B] int64, by the parallel view.
+
     A byte that the model rules out costs infinitely many. `Generator.score` returns the same from the backend that
-    paints; this function is what it is held to."""
+    paints; this function is what it is held to.
+    """
     config = model.config
     predicted = model.bits(model.parallel(images, labels=labels), images, config.first, config.bytes)
     return with_first_byte(config, images, predicted)
@@ -31,8 +33,10 @@ def bits_per_dim(
     backend: str | None = None,
     labels: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints. `progress`
-    gets the number of images done. labels: [n] int64, 0 for no class and k + 1 for class k; None: all 0."""
+    """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints.
+
+    `progress` gets the number of images done. labels: [n] int64, 0 for no class and k + 1 for class k; None: all 0.
+    """
     scores = []
     with closing(Generator(model, 1, precision=precision, backend=backend)) as generator:
         for start in range(0, len(images), BATCH):

@@ -26,8 +26,9 @@ def nearest(
     progress: Callable[[int], None] = lambda seen: None,
 ) -> Nearest:
     """Return the k nearest in pool [m, N] uint8 of each image [n, N] uint8; `progress` gets the pool images searched.
-    The squares |a|^2 + |b|^2 - 2 ab are sums of whole numbers below 2^53, so float64 is exact: a copy is at distance
-    0."""
+
+    The squares |a|^2 + |b|^2 - 2 ab are sums of whole numbers below 2^53, so float64 is exact: a copy is at distance 0.
+    """
     queries = torch.from_numpy(images.copy()).to(device).double()
     own = queries.square().sum(dim=1, keepdim=True)
     best = torch.empty(len(images), 0, dtype=torch.float64, device=device)

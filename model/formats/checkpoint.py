@@ -34,8 +34,10 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.float16) -> None:
-    """Write config.json and the weights. A full disk or a kill at any point leaves the old model or the new one. A
-    reader follows the index where there is one, else model.safetensors; so one atomic move changes what is loaded."""
+    """Write config.json and the weights. A full disk or a kill at any point leaves the old model or the new one.
+
+    A reader follows the index where there is one, else model.safetensors; so one atomic move changes what is loaded.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CLASS_HEAD).unlink(missing_ok=True)  # first: a class head is for the weights that it was fitted to
     tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}

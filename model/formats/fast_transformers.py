@@ -101,9 +101,11 @@ def from_state(
     state: State, histogram: tuple[float, ...] | None = None, heads: int | None = None, scale: str = "exp"
 ) -> Transformer:
     """Return their model as ours, in evaluation mode; ForeignCheckpointError where a tensor is missing, unknown or
-    misshapen. histogram: probabilities of the first byte, which their network does not predict; MNIST's is always 0.
-    heads: where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same
-    numbers."""
+    misshapen.
+
+    histogram: probabilities of the first byte, which their network does not predict; MNIST's is always 0. heads:
+    where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same numbers.
+    """
     config = _config(state, histogram, heads, scale)
     with torch.device("meta"):  # shapes only: no memory is taken before the tensors have them
         expected = Transformer(config).state_dict()

@@ -13,8 +13,11 @@ FENCE = "---\n"
 
 
 def metadata(name: str, evaluation: dict[str, Any], *, published: bool = True) -> str:
-    """Return the metadata of a model, between two lines of hyphens. evaluation: what evaluation.json holds, {} where
-    the model has not been measured. published: whether a data set with the name of a published one is that."""
+    """Return the metadata of a model, between two lines of hyphens.
+
+    evaluation: what evaluation.json holds, {} where the model has not been measured. published: whether a data set with
+    the name of a published one is that.
+    """
     lines = ["library_name: scanline", f"pipeline_tag: {TASK}"]
     dataset, bits_per_dim = evaluation.get("dataset"), evaluation.get("bits_per_dim")
     if dataset and bits_per_dim is not None:

@@ -28,9 +28,11 @@ def gap_of(scale: int) -> int:
 
 
 def sheet(images: np.ndarray, columns: int | None = None, scale: int = 1) -> Image.Image:
-    """Return images [n, H, W] or [n, H, W, 3] uint8 as one picture, row by row; unused cells are black. columns: the
-    square root of n, rounded up, where it is None. scale: pixels of the sheet to one of the images; from 2 on there are
-    white gaps of as many pixels between them."""
+    """Return images [n, H, W] or [n, H, W, 3] uint8 as one picture, row by row; unused cells are black.
+
+    columns: the square root of n, rounded up, where it is None. scale: pixels of the sheet to one of the images; from 2
+    on there are white gaps of as many pixels between them.
+    """
     count, gap = len(images), gap_of(scale)
     rows, columns = grid(count, columns)
     cells = np.concatenate((images, np.zeros((rows * columns - count, *images.shape[1:]), np.uint8)))
@@ -45,8 +47,10 @@ def sheet(images: np.ndarray, columns: int | None = None, scale: int = 1) -> Ima
 
 def class_sheet(images: np.ndarray, names: Sequence[str], scale: int = 1, titles: Sequence[str] = ()) -> Image.Image:
     """Return images [K, n, H, W] or [K, n, H, W, 3] uint8 as one picture: a row of n for each of K classes, after its
-    name where the row is high enough for letters, or its number, from 1, where the font lacks one of them. scale: see
-    `sheet`; names are then black on white. titles: of the n columns, above them; none, or n."""
+    name where the row is high enough for letters, or its number, from 1, where the font lacks one of them.
+
+    scale: see `sheet`; names are then black on white. titles: of the n columns, above them; none, or n.
+    """
     classes, count, height, width = images.shape[:4]
     rows = sheet(images.reshape(classes * count, *images.shape[2:]), count, scale)
     if scale * height < MIN_ROW:

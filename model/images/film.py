@@ -69,8 +69,10 @@ class Film:
         return [10 * (end - start) for start, end in pairwise(starts)] + [LAST_MS]
 
     def appearance_frame(self, n: int, size: tuple[int, int], known: np.ndarray | None = None) -> np.ndarray:
-        """Return the frame in which each pixel of n images appears, [n, H, W] uint8. size: height and width. known:
-        bool [n, H, W], or [H, W] of all images, of pixels that are there from the start."""
+        """Return the frame in which each pixel of n images appears, [n, H, W] uint8.
+
+        size: height and width. known: bool [n, H, W], or [H, W] of all images, of pixels that are there from the start.
+        """
         hidden = ~np.broadcast_to(np.zeros(size, np.bool_) if known is None else known, (n, *size)).reshape(n, -1)
         painted, total = hidden.cumsum(axis=1), hidden.sum(axis=1, keepdims=True)
         frames = -(-painted * (self.frames - 1) // np.maximum(total, 1))

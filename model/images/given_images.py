@@ -44,7 +44,9 @@ def read_completion(
     clean: Clean = "off",
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes [N] uint8 of a picture to complete, read as `clean` says, and which of them are kept, [N] bool.
-    The mask is that of keep_rows, of `mask` (bool [H, W] or a picture) or, without both, of the alpha of a picture."""
+
+    The mask is that of keep_rows, of `mask` (bool [H, W] or a picture) or, without both, of the alpha of a picture.
+    """
     if keep_rows is not None and mask is not None:
         raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
     picture = _opened(image, config, "image")

@@ -214,7 +214,9 @@ def upright(picture: Image.Image) -> Image.Image:
 
 def in_8_bits(picture: Image.Image, grey: bool, most: int | None = None) -> Image.Image:
     """Return a decoded picture as L or RGB, on white where it is transparent; PixelsError where its pixels do not fit.
-    Of 16 bits the upper 8 count, unless the file states the value `most` of white: of 12 bits in 16, for instance."""
+
+    Of 16 bits the upper 8 count, unless the file states the value `most` of white: of 12 bits in 16, for instance.
+    """
     if picture.mode.startswith("I"):
         values, white = np.asarray(picture).astype(np.int64), most or 0xFFFF
         if values.min() < 0 or values.max() > white:
@@ -239,8 +241,10 @@ def _on_white(picture: Image.Image) -> Image.Image:
 
 @contextmanager
 def readable(param: str) -> Iterator[None]:
-    """Turn every exception of Pillow into one InvalidInput: there is no list of what its decoders raise. A MemoryError
-    is one of them, where a file asks for more than there is."""
+    """Turn every exception of Pillow into one InvalidInput: there is no list of what its decoders raise.
+
+    A MemoryError is one of them, where a file asks for more than there is.
+    """
     try:
         yield
     except SlowError as error:

@@ -29,8 +29,10 @@ def film_of(
 
 
 def check_out(out: Path, film: Film | None = None) -> Film | None:
-    """Return the film that is written by that name, None where there is none; to be called before the work. ValueError
-    for a name whose form is unknown, or is none of a film that is asked for, or whose folder is missing."""
+    """Return the film that is written by that name, None where there is none; to be called before the work.
+
+    ValueError for a name whose form is unknown, or is none of a film that is asked for, or whose folder is missing.
+    """
     kind = _form(out)
     if kind and kind not in (*FILMS, ".npy"):
         raise ValueError(f"{out}: write a .png or .webp sheet, a .gif film, a .npy array or a folder")
@@ -89,9 +91,10 @@ def save_images(
     scale: int = 1,
 ) -> None:
     """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an array or a folder, by the name `out`.
+
     columns: of a sheet or a film, by default the nearest square. known: see `Film.appearance_frame`. numbers: of the
-    images among `count`, which name the files of a folder; by default 0 to n - 1 of n. scale: of a sheet, see
-    `sheet`."""
+    images among `count`, which name the files of a folder; by default 0 to n - 1 of n. scale: of a sheet, see `sheet`.
+    """
     film, kind = check_out(out, film), _form(out)
     if kind == ".npy":
         write_output(out, encode_npy(images))

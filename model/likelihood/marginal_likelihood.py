@@ -37,10 +37,12 @@ class Estimate:
 
 
 def estimate(evidence_bits: np.ndarray, known_bytes: int) -> Estimate:
-    """Return the estimate from the evidence of R completions of one image and mask, [R] float64, R of at least 2. Its
-    bits are -log2 of the mean of 2^-evidence, its standard error that of the jackknife (Efron and Stein, 1981). Where
-    the evidence of completions differs by many bits, one of them decides the mean. The estimate is then too high on
-    average; its standard error is still the spread of such estimates, which the variance of 2^-evidence is not."""
+    """Return the estimate from the evidence of R completions of one image and mask, [R] float64, R of at least 2.
+
+    Its bits are -log2 of the mean of 2^-evidence, its standard error that of the jackknife (Efron and Stein, 1981).
+    Where the evidence of completions differs by many bits, one of them decides the mean. The estimate is then too high
+    on average; its standard error is still the spread of such estimates, which the variance of 2^-evidence is not.
+    """
     count, bits = len(evidence_bits), _bits(evidence_bits)
     without = np.array([_bits(np.delete(evidence_bits, index)) for index in range(count)])
     if np.isinf(without).any():

@@ -40,8 +40,10 @@ NOT_FINITE = "The model computed numbers that are not finite for an image of thi
 
 class Engine:
     """Invariant between ticks: every assignment's request is in `requests`, and the generator holds its image, of which
-    no particle has passed a check without resampling. Owns the requests; the scheduler owns slots and positions, the
-    generator weights and states."""
+    no particle has passed a check without resampling.
+
+    Owns the requests; the scheduler owns slots and positions, the generator weights and states.
+    """
 
     def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
         self.generator, self.clock = generator, clock

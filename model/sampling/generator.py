@@ -90,9 +90,11 @@ class Generator:
         classified: bool = False,
     ) -> PrefillState:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
+
         labels: [B], as in ImageSpec; tolerances: [B], as in PrefillBatch; all 0 by default. inspected: the steps of one
         image whose numbers are kept. coded: the bytes' intervals are kept, too. classified: after the last byte, the
-        class head reads the images."""
+        class head reads the images.
+        """
         first, ends = self.config.first, np.array(stops, np.int64)
         stored = self.backend.state_dtype if inspected is None else torch.float32
         state = State.zeros(self.config, len(images), self.model.device, stored, self.backend.deferred)
@@ -199,8 +201,10 @@ class Generator:
     def place_many(
         self, slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
     ) -> None:
-        """Start images in different slots, whatever these held; from a prefix where there is one. A guided image is two
-        consecutive specs, with its label and without."""
+        """Start images in different slots, whatever these held; from a prefix where there is one.
+
+        A guided image is two consecutive specs, with its label and without.
+        """
         held = prefixes or [None] * len(specs)
         order = sorted(range(len(specs)), key=lambda i: held[i] is not None)  # stable: those without a prefix first
         # Images that share a prefix share its copy on the way to the device.

@@ -15,8 +15,11 @@ from scanline.model.sampling.scheduler import SlotAssignment
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Painted bytes of a streamed image, from `first` to `stop` - 1. Of an image of several particles, the bytes after
-    those sent before in which all particles agree, which are known once the steps have ended."""
+    """Painted bytes of a streamed image, from `first` to `stop` - 1.
+
+    Of an image of several particles, the bytes after those sent before in which all particles agree, which are known
+    once the steps have ended.
+    """
 
     assignment: SlotAssignment
     first: int

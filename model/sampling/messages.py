@@ -45,8 +45,10 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class GenerateRequest:
-    """Paint `n` images; where there are known images, image i completes known[i * len(known) // n]. The one description
-    of a request from the API to its slots."""
+    """Paint `n` images; where there are known images, image i completes known[i * len(known) // n].
+
+    The one description of a request from the API to its slots.
+    """
 
     id: int
     n: int
@@ -274,9 +276,11 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Pixels:
-    """Bytes painted in this tick: (image index, first byte position, bytes) each. Those painted are final. Where the
-    request asks for them, the provisional ones follow: of an image whose particles differ there, the bytes of its first
-    particle, in whose place later events may have others."""
+    """Bytes painted in this tick: (image index, first byte position, bytes) each.
+
+    Those painted are final. Where the request asks for them, the provisional ones follow: of an image whose particles
+    differ there, the bytes of its first particle, in whose place later events may have others.
+    """
 
     request: int
     painted: list[tuple[int, int, bytes]]
@@ -295,8 +299,11 @@ class StateSnapshot:
 
 @dataclass(frozen=True)
 class Finished:
-    """One image is complete: all its bytes, and its bits/dim at temperature 1. Of a completion also the estimate of
-    what its known bytes cost, and the smallest effective number of its particles on the way."""
+    """One image is complete: all its bytes, and its bits/dim at temperature 1.
+
+    Of a completion also the estimate of what its known bytes cost, and the smallest effective number of its particles
+    on the way.
+    """
 
     request: int
     index: int

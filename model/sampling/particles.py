@@ -15,9 +15,11 @@ from scanline.model.sampling.scheduler import SlotAssignment
 
 
 def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
-    """Return the positions, ascending, before which the particles of an image are resampled. mask: [N] bool, True where
-    a byte is known. A check is before the first step of a row of pixels that has a hidden byte, if a known byte lies
-    between the check before it, or at first the first hidden byte, and the step."""
+    """Return the positions, ascending, before which the particles of an image are resampled.
+
+    mask: [N] bool, True where a byte is known. A check is before the first step of a row of pixels that has a hidden
+    byte, if a known byte lies between the check before it, or at first the first hidden byte, and the step.
+    """
     hidden = np.flatnonzero(~mask)
     if not len(hidden):
         return []
@@ -61,7 +63,9 @@ def groups_of(images: Sequence[SlotAssignment], positions: Sequence[int]) -> lis
 
 
 def agreed(images: np.ndarray, stop: int) -> int:
-    """Return the first byte before `stop` in which particles [P, N] uint8 differ; `stop` where there is none. It only
-    grows: what is resampled later comes from these, and so does the image that is chosen at the end."""
+    """Return the first byte before `stop` in which particles [P, N] uint8 differ; `stop` where there is none.
+
+    It only grows: what is resampled later comes from these, and so does the image that is chosen at the end.
+    """
     differs = (images[1:, :stop] != images[0, :stop]).any(axis=0)
     return int(differs.argmax()) if differs.any() else stop

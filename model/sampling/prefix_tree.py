@@ -68,8 +68,10 @@ class PrefixTree:
         self.growing: dict[int, bytes] = {}  # by label: a beginning that several images have painted
 
     def match(self, specs: Sequence[ImageSpec]) -> list[Prefix | None]:
-        """Return where the specs of one image start: its particles, or a guided image with its label and without. All
-        start at one position, since particles are resampled together."""
+        """Return where the specs of one image start: its particles, or a guided image with its label and without.
+
+        All start at one position, since particles are resampled together.
+        """
         self.images += 1
         first, guided = specs[0], specs[0].guidance != 1
         labels = [spec.label for spec in specs] if guided else [first.label]

@@ -139,10 +139,12 @@ class Scheduler:
         return self._admit_to_spare() if self.spare else None
 
     def reclaim(self) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
-        """Give slots of the clients that hold most to those that wait with less than their share of all slots. Yield
-        each image that lost its slots, which waits behind the others of its request, with the image for which it lost
-        them, until every client that waits has its share, or the next image fits into the free slots: what was taken
-        may be more than was needed. Between two images the caller may hold requests."""
+        """Give slots of the clients that hold most to those that wait with less than their share of all slots.
+
+        Yield each image that lost its slots, which waits behind the others of its request, with the image for which it
+        lost them, until every client that waits has its share, or the next image fits into the free slots: what was
+        taken may be more than was needed. Between two images the caller may hold requests.
+        """
         # Only clients below their share may take, and only from those above theirs: between others, slots would go back
         # and forth, and each time an image would start anew.
         share = self._share

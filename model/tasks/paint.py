@@ -67,8 +67,11 @@ class PaintedPart:
 
 class PaintTask(Task):
     """Images of a request in the order of its indices: by these *rows* they are known here, which are the indices
-    themselves where all images are painted. Its buffer never exceeds its images, however slowly it is read: what was
-    not taken yet is merged. Bytes that come again are not passed on twice."""
+    themselves where all images are painted.
+
+    Its buffer never exceeds its images, however slowly it is read: what was not taken yet is merged. Bytes that come
+    again are not passed on twice.
+    """
 
     request: GenerateRequest
 

@@ -9,8 +9,11 @@ from scanline.model.sampling.messages import Event, Request
 
 
 class Task(ABC):
-    """One request to an engine and what has come back of it. After a crash an engine does an image again: `receive`
-    gets events of images that are here already once more, with the same bytes, as long as they have not ended."""
+    """One request to an engine and what has come back of it.
+
+    After a crash an engine does an image again: `receive` gets events of images that are here already once more, with
+    the same bytes, as long as they have not ended.
+    """
 
     request: Request  # complete once the pictures of a task that needs some are there
     count: int  # images of the request, known before its pictures are

@@ -61,8 +61,10 @@ _TEXT = {"type": "string", "description": "base64 or a data URL"}
 
 
 def errors(*statuses: int) -> Responses:
-    """Describe error responses with these statuses, each in the one shape, and with those that follow from them. Any
-    route may be asked under a foreign host name (421); where a key is needed, too many may be wrong (429)."""
+    """Describe error responses with these statuses, each in the one shape, and with those that follow from them.
+
+    Any route may be asked under a foreign host name (421); where a key is needed, too many may be wrong (429).
+    """
     all_statuses = {*statuses, 421, *({429} if 401 in statuses else ())}
     return {status: {"model": ErrorAnswer, "description": MEANINGS[status]} for status in sorted(all_statuses)}
 

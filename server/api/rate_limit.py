@@ -37,8 +37,10 @@ class TokenBucket:
 
 
 class FrameThrottle:
-    """Send at most `rate` frames per second over all websockets; None: no limit. A websocket that has sent frames
-    pauses for their time; what is painted meanwhile is merged into its next frames."""
+    """Send at most `rate` frames per second over all websockets; None: no limit.
+
+    A websocket that has sent frames pauses for their time; what is painted meanwhile is merged into its next frames.
+    """
 
     def __init__(self, rate: int | None) -> None:
         self.seconds_per_frame = 1 / rate if rate else 0.0

@@ -32,8 +32,10 @@ NANOSECONDS = 1_000_000_000
 
 
 def tracer_provider(endpoint: str | None) -> "TracerProvider | None":
-    """Return a provider that exports spans over OTLP/HTTP until its shutdown, or None if no collector is named. Raises
-    ValueError if the packages are not installed."""
+    """Return a provider that exports spans over OTLP/HTTP until its shutdown, or None if no collector is named.
+
+    Raises ValueError if the packages are not installed.
+    """
     if endpoint is None and not any(os.environ.get(name) for name in ENDPOINT_VARIABLES):
         return None
     try:

@@ -55,7 +55,9 @@ class ClusterSettings(Settings):
 
 def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
     """Return the settings of Serve's arguments, which override SCANLINE_* variables; ValueError names a wrong one.
-    `model` is one name, several separated by commas, or a list."""
+
+    `model` is one name, several separated by commas, or a list.
+    """
     for name in sorted(HTTP_OPTIONS.keys() & args.keys()):
         raise ValueError(f"{name}: set {HTTP_OPTIONS[name]} under http_options in Serve's configuration instead")
     for name in sorted(REPLACED.keys() & args.keys()):

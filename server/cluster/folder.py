@@ -99,8 +99,10 @@ class FolderTask(Task):
 
 
 def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
-    """Return the recipe of a new folder, or of an earlier run's; ValueError where that one differs. The earlier run's
-    seed replaces a random one."""
+    """Return the recipe of a new folder, or of an earlier run's; ValueError where that one differs.
+
+    The earlier run's seed replaces a random one.
+    """
     out.mkdir(exist_ok=True)
     path = out / RECIPE
     if path.exists():
@@ -144,8 +146,11 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
 
 
 async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
-    """Paint the missing images of a folder and return their bits/dim. ValueError where the cluster has no such service,
-    the model no such class, or its images cannot be guided; EngineFailedError where the request failed on it."""
+    """Paint the missing images of a folder and return their bits/dim.
+
+    ValueError where the cluster has no such service, the model no such class, or its images cannot be guided;
+    EngineFailedError where the request failed on it.
+    """
     missing = missing_images(out, recipe.n)
     progress(recipe.n - len(missing))
     if not missing:
@@ -176,7 +181,9 @@ def folder_task(
 @asynccontextmanager
 async def connect(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
     """Yield the replicas of a model in a service on the Ray cluster at `address`, with room for so many waiting images.
-    ValueError where there are none."""
+
+    ValueError where there are none.
+    """
     _join(address)
     try:
         handle = serve.get_deployment_handle(model, app_name=_service(model))

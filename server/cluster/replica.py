@@ -56,8 +56,10 @@ class Replica:
 
     async def run(self, command: Request, route: Route) -> AsyncIterator[list[Event]]:
         """Yield the engine's events for a shard; closing the iterator cancels it. `route` is the router's.
+
         EngineUnavailableError where the engine failed for good, OtherModelError where the shard belongs to another
-        model: another replica can still paint the shard."""
+        model: another replica can still paint the shard.
+        """
         self._check_model(command)
         events: list[Event] = []
         job = RelayJob(command, next(self.engine.request_ids), events.append)
@@ -115,9 +117,11 @@ def _threads(settings: ClusterSettings) -> int:
 
 
 async def batches(job: Job, events: list[Event], pause: Callable[[], float]) -> AsyncIterator[list[Event]]:
-    """Yield a job's events in order, in lists at least `pause()` seconds apart; the last list does not wait. Only the
-    job's end interrupts a pause: each interruption wakes this task and sends a list. Where there are no events for some
-    seconds, an empty list is a sign of life."""
+    """Yield a job's events in order, in lists at least `pause()` seconds apart; the last list does not wait.
+
+    Only the job's end interrupts a pause: each interruption wakes this task and sends a list. Where there are no events
+    for some seconds, an empty list is a sign of life.
+    """
     while events or not job.has_ended:
         job.changed.clear()
         if events:
@@ -135,8 +139,10 @@ async def batches(job: Job, events: list[Event], pause: Callable[[], float]) -> 
 
 
 class ReplicaGauges:
-    """One gauge for each of EXPORTED in Ray's own exporter, which every machine of a cluster offers to Prometheus. Ray
-    prefixes the names with `ray_` and adds Serve's tags: `ray_scanline_num_images_running`."""
+    """One gauge for each of EXPORTED in Ray's own exporter, which every machine of a cluster offers to Prometheus.
+
+    Ray prefixes the names with `ray_` and adds Serve's tags: `ray_scanline_num_images_running`.
+    """
 
     def __init__(self, model: str) -> None:
         known = GAUGES | LOADED_GAUGES | COUNTERS

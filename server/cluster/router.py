@@ -46,8 +46,10 @@ class FewestImagesRouter(RequestRouter):
     async def choose_replicas(
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
-        """Return the best replica, and the next one in case it does not accept. Where only replicas of another model
-        are left, one of them is chosen, and its refusal ends the wait."""
+        """Return the best replica, and the next one in case it does not accept.
+
+        Where only replicas of another model are left, one of them is chosen, and its refusal ends the wait.
+        """
         wanted = getattr(pending_request.args[0], "digest", "") if pending_request and pending_request.args else ""
         candidates = candidate_replicas
         if len(candidates) > CANDIDATES:

@@ -161,9 +161,11 @@ class EngineHandle(ABC):
 
     @contextmanager
     def reserve(self, images: int, client: str = "") -> Iterator[Reservation]:
-        """Reserve room for a request's images, before its upload is decoded; `run` gives it back image by image. What
-        is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the latter
-        also in the context, where `Reservation.extend` finds none."""
+        """Reserve room for a request's images, before its upload is decoded; `run` gives it back image by image.
+
+        What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the
+        latter also in the context, where `Reservation.extend` finds none.
+        """
         with self.held() as end:
             try:
                 reservation = self.admission.reserve(images, client, self.admitted_slots)
@@ -178,8 +180,10 @@ class EngineHandle(ABC):
 
     @contextmanager
     def run(self, job: AnyJob, reservation: Reservation | None = None) -> Iterator[AnyJob]:
-        """Have a job done whose id is one of `request_ids`; leaving the context before it has ended cancels it. No
-        other model than the one that is served now works on it, whatever becomes of this engine."""
+        """Have a job done whose id is one of `request_ids`; leaving the context before it has ended cancels it.
+
+        No other model than the one that is served now works on it, whatever becomes of this engine.
+        """
         if not job.request.digest and self.ready is not None:
             job.request = replace(job.request, digest=self.ready.digest)
         job.reservation = reservation

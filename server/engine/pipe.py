@@ -38,8 +38,10 @@ class Pipe:
         return time.monotonic() - self.last_received
 
     def send(self, message: Any) -> None:
-        """Send a message after this turn of the loop; messages to a process that has ended are lost. All messages of a
-        turn wake the writer once: each time it runs, the loop waits for the interpreter."""
+        """Send a message after this turn of the loop; messages to a process that has ended are lost.
+
+        All messages of a turn wake the writer once: each time it runs, the loop waits for the interpreter.
+        """
         if not self.unsent:
             self.loop.call_soon(self._flush)
         self.unsent.append(message)

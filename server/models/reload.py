@@ -57,9 +57,11 @@ class ModelReloader:
             self.on_request = asyncio.create_task(self._reload_on_request())
 
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
-        """Return the model with its new engine. UnknownModelError where there is no model of that name; ReloadError
-        where its files cannot be loaded, or, unless `wait` is set, where it is being loaded or its engine before the
-        last reload still has requests."""
+        """Return the model with its new engine.
+
+        UnknownModelError where there is no model of that name; ReloadError where its files cannot be loaded, or, unless
+        `wait` is set, where it is being loaded or its engine before the last reload still has requests.
+        """
         model = self.models.find(name)
         if not isinstance(model.engine, EngineClient):
             message = "The engines of this server are replicas of a cluster; deploy the service again instead."

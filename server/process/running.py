@@ -61,8 +61,11 @@ async def run(
     main: MainProcess | None = None,
 ) -> int:
     """Serve until a signal or the last engine's death; return the exit status. `main`: where the engines are another
-    process's. 0: stopped by a signal, and all accepted work was answered. 1: the drain timed out, or no engine is left.
-    Raises ValueError if no model can be loaded."""
+    process's.
+
+    0: stopped by a signal, and all accepted work was answered. 1: the drain timed out, or no engine is left. Raises
+    ValueError if no model can be loaded.
+    """
     # Build the application and uvicorn's server around it.
     settings = within_descriptors(settings)
     log_loop_errors_rarely()

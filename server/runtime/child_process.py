@@ -22,10 +22,12 @@ PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
 def set_up(connection: Connection, log_format: str, log_level: str) -> None:
-    """Configure the logs of this process; exit as soon as the other end of `connection` is closed. On Linux the kernel
-    ends it too (PR_SET_PDEATHSIG), which also reaches a process that is stopped or whose interpreter hangs. That signal
-    follows the thread that started the process, which must live as long as the server. `ps` and `top` show the process
-    by the name that multiprocessing gave it, of which Linux keeps 15 bytes."""
+    """Configure the logs of this process; exit as soon as the other end of `connection` is closed.
+
+    On Linux the kernel ends it too (PR_SET_PDEATHSIG), which also reaches a process that is stopped or whose
+    interpreter hangs. That signal follows the thread that started the process, which must live as long as the server.
+    `ps` and `top` show the process by the name that multiprocessing gave it, of which Linux keeps 15 bytes.
+    """
     logs.configure(log_format, log_level)
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None).prctl

@@ -18,7 +18,9 @@ Signature = tuple[tuple[int, int, int] | None, ...]
 
 class FileWatch:
     """Some files that are read together by `reload`, which raises ValueError and changes nothing if they are broken.
-    Made before the files are first read, so that no change between that and the first poll is missed."""
+
+    Made before the files are first read, so that no change between that and the first poll is missed.
+    """
 
     def __init__(self, paths: Sequence[Path], reload: Callable[[], None]) -> None:
         self.paths, self.reload = paths, reload

@@ -206,8 +206,8 @@ class Network {
         const float* seen = x;
         if (shape.causal_conv) seen = convolve_rows(x, t, part.conv_weight.data(), conv, scratch.convolved.data, slots);
         multiply(seen, weights.padded_width, t.rows, in, member, scratch,
-                 {shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, stride, shape.class_biases ? part.biases.rows.data : nullptr,
-                  part.biases.stride, t.label});
+                 {shape.gelu ? GELU : RELU, nullptr, 0, t.hidden.data, stride,
+                  shape.class_biases ? part.biases.rows.data : nullptr, part.biases.stride, t.label});
         member.wait();
         // now that every member has read what is kept, rank 0 keeps the rows of its own x
         if (shape.causal_conv && member.rank == 0)

@@ -137,8 +137,10 @@ class PrefillQueue:
 
     def run(self, painted: float | None, idle_seconds: float, painting: Set[str] = frozenset()) -> list[EndedPrefill]:
         """Prefill for a share of the time after `painted` seconds of painting the images of the clients `painting`.
+
         Where nothing is painted (None), prefill for `idle_seconds`, or until a prefix is there, so that painting can
-        begin. Passes that a device does on its own have ended by then, or when `end` returns."""
+        begin. Passes that a device does on its own have ended by then, or when `end` returns.
+        """
         self.spent = {}
         ended = [] if painted is None else self._end_passes()
         share = self._share(painting)

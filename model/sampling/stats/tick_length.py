@@ -17,8 +17,10 @@ class TickLength:
 
     def steps(self, images: int, most_left: int, least_left: int, *, streamed: bool) -> int:
         """Return the steps of a tick of so many images, of which the least painted one has `most_left` steps, and the
-        most painted one `least_left`. A tick is short where something is streamed, so that its pixels are sent in
-        several frames."""
+        most painted one `least_left`.
+
+        A tick is short where something is streamed, so that its pixels are sent in several frames.
+        """
         seconds, like = self.by_size.get(images.bit_length(), self.last)
         expected = seconds * max(1.0, images / like)
         most = MAX_STEPS if streamed else max(MAX_STEPS, min(least_left, int(LONG_TICK_SECONDS / expected)))

@@ -5,7 +5,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 class HeadMiddleware:
     """Pass a HEAD request on as a GET and drop the body of its response; status and headers are those of the GET.
-    FastAPI's routes answer only the methods that they name."""
+
+    FastAPI's routes answer only the methods that they name.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

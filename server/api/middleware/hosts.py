@@ -21,8 +21,10 @@ NOT_ALLOWED = "This host name is not allowed; --allow-host allows it."
 
 
 def served_hosts(bound: str, allowed: Collection[str], is_local: bool, needs_key: bool) -> frozenset[str] | None:
-    """Return the host names to serve, in lower case, IPv6 addresses in brackets; None: all. `bound` is the address that
-    the server listens on, `is_local` whether only this machine reaches it."""
+    """Return the host names to serve, in lower case, IPv6 addresses in brackets; None: all.
+
+    `bound` is the address that the server listens on, `is_local` whether only this machine reaches it.
+    """
     names = frozenset(_bracketed(name.lower()) for name in allowed)
     if ALL in names:
         return None
@@ -32,9 +34,11 @@ def served_hosts(bound: str, allowed: Collection[str], is_local: bool, needs_key
 
 
 class HostMiddleware:
-    """Answer 421 to a request or websocket whose Host header is not one of `names`, with any port. A request without
-    the header passes: every browser sends one. Health probes and metrics may also use an IP address, as kubelets and
-    Prometheus do; no web page of another origin has one for its name."""
+    """Answer 421 to a request or websocket whose Host header is not one of `names`, with any port.
+
+    A request without the header passes: every browser sends one. Health probes and metrics may also use an IP address,
+    as kubelets and Prometheus do; no web page of another origin has one for its name.
+    """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self.app, self.names = app, names

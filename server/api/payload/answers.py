@@ -39,9 +39,11 @@ Facts = dict[str, Any]  # of a finished image: its number, class, bits_per_dim, 
 
 
 class WorkingResponse(Response):
-    """A response whose work is done while it is sent. `work` sends all of the response but its last bytes, which it
-    returns: they are sent when its context has been left, so that the room of a request is free once its client has the
-    answer. None: the response has ended without them."""
+    """A response whose work is done while it is sent.
+
+    `work` sends all of the response but its last bytes, which it returns: they are sent when its context has been left,
+    so that the room of a request is free once its client has the answer. None: the response has ended without them.
+    """
 
     def __init__(self, work: Callable[[Send], Awaitable[bytes | None]]) -> None:
         super().__init__()

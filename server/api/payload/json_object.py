@@ -34,8 +34,10 @@ class JsonLimits:
 
 
 async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: str = "body") -> dict[str, Any]:
-    """Return the object of a document; raises ApiError if it is none, or not within the limits. what: the document's
-    name in errors."""
+    """Return the object of a document; raises ApiError if it is none, or not within the limits.
+
+    what: the document's name in errors.
+    """
     if len(document) <= INLINE_BYTES:
         parsed = _parse(document, limits, what)
     else:

@@ -79,9 +79,11 @@ async def run_long(work: Callable[[], Result]) -> Result:
 
 
 async def in_chunks(steps: Iterable[Result], size: int | None) -> AsyncIterator[list[Result]]:
-    """Yield the results of `steps`, a few milliseconds of work at a time. Each step must be short. `size`, in bytes,
-    decides where the work begins: on the event loop if it is at most INLINE_BYTES, and goes on in the thread if it
-    takes longer than a chunk may. None: steps are as those of `run_long`."""
+    """Yield the results of `steps`, a few milliseconds of work at a time.
+
+    Each step must be short. `size`, in bytes, decides where the work begins: on the event loop if it is at most
+    INLINE_BYTES, and goes on in the thread if it takes longer than a chunk may. None: steps are as those of `run_long`.
+    """
     remaining = iter(steps)
     is_done, is_inline = False, size is not None and size <= INLINE_BYTES
     offloaded = run_long if size is None else run

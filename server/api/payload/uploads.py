@@ -46,7 +46,9 @@ def json_limits(models: ModelRegistry) -> JsonLimits:
 
 def max_message_bytes(models: ModelRegistry) -> int:
     """Return the bytes that a websocket message needs at most: an image and a mask in base64, and the other fields.
-    Several images fit in where their files are smaller than the largest that is read, as they nearly always are."""
+
+    Several images fit in where their files are smaller than the largest that is read, as they nearly always are.
+    """
     return 2 * _base64_length(max_picture_bytes(models)) + MAX_MESSAGE_TEXT
 
 

@@ -34,8 +34,10 @@ class Connections:
         self.hangups, self.quotas = HangupWatch(), ParseQuotas()
 
     def relieve_unread(self, client: str | None) -> None:
-        """Abort connections if `client`, or all clients together, exceed their limits of unread bytes. The connection
-        with the most unread bytes goes first: of that client, or of the client with the most."""
+        """Abort connections if `client`, or all clients together, exceed their limits of unread bytes.
+
+        The connection with the most unread bytes goes first: of that client, or of the client with the most.
+        """
         for transport in self.open:
             transport.update_unread()
         budget = self.budgets.unread

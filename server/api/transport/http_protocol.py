@@ -124,8 +124,10 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.release()
 
     def eof_received(self) -> None:
-        """Cancel the running request: its client has closed its side, and asyncio closes the connection now. Without
-        this, connection_lost would come only once everything written has been read."""
+        """Cancel the running request: its client has closed its side, and asyncio closes the connection now.
+
+        Without this, connection_lost would come only once everything written has been read.
+        """
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

@@ -22,10 +22,12 @@ def uvicorn_options(
     max_message_bytes: Callable[[], int] | None = None,
     tls_context: ssl.SSLContext | None = None,
 ) -> dict[str, Any]:
-    """Return arguments of uvicorn.Config. What the protocols refuse is counted in `counters`. `budgets` holds the
-    process's limits, and is where its gauges are read; `max_message_bytes` returns the limit of the messages of a new
-    websocket, by default that of a body: a reload may change it. `tls_context`: for HTTPS, which the protocol begins
-    itself, to count each connection and limit its time before its handshake."""
+    """Return arguments of uvicorn.Config. What the protocols refuse is counted in `counters`.
+
+    `budgets` holds the process's limits, and is where its gauges are read; `max_message_bytes` returns the limit of
+    the messages of a new websocket, by default that of a body: a reload may change it. `tls_context`: for HTTPS, which
+    the protocol begins itself, to count each connection and limit its time before its handshake.
+    """
     limit = max_message_bytes or (lambda: settings.max_body_bytes)
     connections = Connections(budgets or Budgets(settings), counters, settings.send_timeout)
 

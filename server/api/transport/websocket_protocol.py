@@ -186,9 +186,11 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
     # What is sent
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send as uvicorn does, but raise no RuntimeError after a close, and allow a response instead of a websocket. A
-        job may send once more after the websocket was closed: for it the client has disconnected. Only sending says so:
-        of a client that leaves during the handshake, the application learns when it receives."""
+        """Send as uvicorn does, but raise no RuntimeError after a close, and allow a response instead of a websocket.
+
+        A job may send once more after the websocket was closed: for it the client has disconnected. Only sending says
+        so: of a client that leaves during the handshake, the application learns when it receives.
+        """
         try:
             await super().send(message)
         except ClientDisconnected:

@@ -92,7 +92,7 @@ def evaluate(
             save=save,
             stage=partial(add_stage, bar),
         )
-    if save and not any(datasets.is_in(name, data) for name in datasets.DATASETS):
+    if save and datasets.set_in(data) is None:
         renew_card(directory, read_evaluation(directory))
     if as_json:
         print(json.dumps(evaluation))

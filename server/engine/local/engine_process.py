@@ -69,8 +69,11 @@ class EngineProcess:
                 self.process.kill()
 
     async def wait_for_death(self) -> str:
-        """Return how it died, once it and its threads have ended; one that hangs is killed. UnkillableEngineError where
-        a kill does not end it; OSError or RuntimeError where it could not be started."""
+        """Return how it died, once it and its threads have ended; one that hangs is killed.
+
+        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be
+        started.
+        """
         try:
             await self.starting
         except (OSError, RuntimeError):

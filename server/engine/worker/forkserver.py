@@ -19,8 +19,11 @@ MAX_FOLDER = 70  # bytes of the path of the folder for its socket, whose own pat
 
 
 def warm_up() -> None:
-    """Start the fork server where there is none, without waiting for its imports. It and every engine block the signals
-    that a server handles, since a terminal sends them to all processes of a group."""
+    """Start the fork server where there is none, without waiting for its imports.
+
+    It and every engine block the signals that a server handles, since a terminal sends them to all processes of a
+    group.
+    """
     CONTEXT.set_forkserver_preload(PRELOADED)
     chosen = tempfile.gettempdir()
     if len(os.fsencode(chosen)) > MAX_FOLDER and os.access("/tmp", os.W_OK):
@@ -46,7 +49,9 @@ def start(process: ForkServerProcess) -> None:
 
 
 def let_it_exit() -> None:
-    """In an engine: close its copy of the pipe by whose end the fork server notices that the server has exited. The
-    fork server exits then, and Linux kills its engines with it: also one that is stopped, which would otherwise keep
-    the fork server, and so itself, alive."""
+    """In an engine: close its copy of the pipe by whose end the fork server notices that the server has exited.
+
+    The fork server exits then, and Linux kills its engines with it: also one that is stopped, which would otherwise
+    keep the fork server, and so itself, alive.
+    """
     os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]

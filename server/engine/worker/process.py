@@ -143,10 +143,12 @@ def _main(options: EngineOptions, connection: Connection) -> None:
 
 
 def run(engine: "Engine", connection: Connection) -> None:
-    """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent has ended. Nothing else
-    sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop the ticks. No
-    client waits for a Scheduled: it is sent with the next other event, so that the parent is not woken for it while it
-    shares the engine's processors."""
+    """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent has ended.
+
+    Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
+    the ticks. No client waits for a Scheduled: it is sent with the next other event, so that the parent is not woken
+    for it while it shares the engine's processors.
+    """
     gc.freeze()  # a collection then looks at requests, not at all that torch has imported
     commands: deque[Command] = deque()
     events: list[Event] = []

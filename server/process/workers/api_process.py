@@ -132,10 +132,12 @@ def main(
 
 
 def part_of(settings: Settings) -> Settings:
-    """Return the settings of one API process: its equal part of what all of them together may hold. At least so much
-    that the largest request of a client is not refused for it. Connections do not come evenly: in each process one
-    client may have more than its share, by at most half of what that leaves to others. Rates, like that of one client's
-    overhead, are of each process."""
+    """Return the settings of one API process: its equal part of what all of them together may hold.
+
+    At least so much that the largest request of a client is not refused for it. Connections do not come evenly: in each
+    process one client may have more than its share, by at most half of what that leaves to others. Rates, like that of
+    one client's overhead, are of each process.
+    """
     processes = settings.api_processes
     if processes == 1:
         return settings

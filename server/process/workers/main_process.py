@@ -38,8 +38,10 @@ class MainProcess:
         return families
 
     async def wait_until_all_drained(self) -> None:
-        """Return once all API processes have drained, as this one has. Until then it answers probes, and that the
-        server is shutting down."""
+        """Return once all API processes have drained, as this one has.
+
+        Until then it answers probes, and that the server is shutting down.
+        """
         await self.pipe.call("drained")
 
     def request_all(self) -> None:

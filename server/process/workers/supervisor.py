@@ -177,8 +177,10 @@ async def run(
     keys: ApiKeys | None = None,
     certificate: TlsCertificate | None = None,
 ) -> int:
-    """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status. As
-    `running.run`: 0 where all of them were stopped by a signal and had answered everything."""
+    """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status.
+
+    As `running.run`: 0 where all of them were stopped by a signal and had answered everything.
+    """
     lifecycle = Lifecycle()
     for model in models.all.values():
         model.engine.start()
