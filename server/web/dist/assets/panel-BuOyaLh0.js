@@ -1,4 +1,4 @@
-import{A as e,D as t,E as n,O as r,T as i,a,b as o,c as s,d as c,f as l,h as u,j as d,k as f,l as p,m,o as h,p as g,s as _,u as ee,w as v,y}from"./index-C7ony54k.js";var te=`<div class="controls">
+import{A as e,D as t,E as n,O as r,T as i,a,b as o,c as s,d as c,f as l,h as u,j as d,k as f,l as p,m,o as h,p as g,s as _,u as ee,w as v,y}from"./index-1Jxeoxo9.js";var te=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -249,8 +249,10 @@ VALUES = 256
 
 def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
     """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
-    those without and w the guidance [...]. Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of
-    scores, here of logits."""
+    those without and w the guidance [...].
+
+    Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
+    """
     return without + guidance.unsqueeze(-1) * (with_class - without)
 
 
@@ -284,8 +286,10 @@ class Categorical:
         self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
     ) -> Tensor:
         """Return bytes [..., 1] uint8, one for each row of \`parameters\` [..., 256]; where \`known\`, those of \`values\`.
+
         uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
-        the logits."""
+        the logits.
+        """
         weights = torch.softmax(parameters.float() / temperature.unsqueeze(-1), dim=-1)
         cumulative = weights.cumsum(dim=-1)
         picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
@@ -320,9 +324,11 @@ FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
-    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x. Below zero it is e^x. Computed as
-    (e^x - 1) + 1 it would lose the digits of small features, on which a query with few keys before it depends: an error
-    of 6e-8 in float32, 4e-3 in bfloat16."""
+    """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
+
+    Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on which a query with
+    few keys before it depends: an error of 6e-8 in float32, 4e-3 in bfloat16.
+    """
     from torch.nn.functional import relu
 
     return relu(x) + x.clamp(max=0).exp().to(x.dtype)  # autocast computes exp in float32 on a GPU
@@ -372,8 +378,10 @@ SCALES = ("exp", "elu")
 
 @dataclass(frozen=True)
 class PixelLogistics:
-    """The distribution of the \`channels\` bytes of a step, by \`components\` logistics. scale: "exp" (floored at e^-7, as
-    the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler)."""
+    """The distribution of the \`channels\` bytes of a step, by \`components\` logistics.
+
+    scale: "exp" (floored at e^-7, as the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler).
+    """
 
     components: int
     channels: int
@@ -412,9 +420,12 @@ class PixelLogistics:
         self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
     ) -> Tensor:
         """Return the bytes [..., C] uint8 of a pixel for each row of \`parameters\` [..., width]; where \`known\` [..., C],
-        those of \`values\` [..., C]. Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component
-        by its weight given the earlier bytes, painted or known, and the second inverts its logistic. temperature [...]
-        > 0 divides the logits and multiplies the scales."""
+        those of \`values\` [..., C].
+
+        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its weight given the
+        earlier bytes, painted or known, and the second inverts its logistic. temperature [...] > 0 divides the logits
+        and multiplies the scales.
+        """
         logits, means, scales, coefficients = self._split(parameters)
         temperature = temperature.unsqueeze(-1)
         scales = scales * temperature.unsqueeze(-1)
@@ -492,8 +503,10 @@ class PixelLogistics:
 
 def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
     """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes \`values\` [..., 1].
+
     sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
-    outer bins drop the factors that the tails make 1."""
+    outer bins drop the factors that the tails make 1.
+    """
     centred = values.float() / 127.5 - 1 - means
     inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
     outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
