@@ -39,7 +39,7 @@ PARTS = (
     Part("likelihoods", likelihoods, 40, "scoring and classification, by passes with and without graphs"),
     Part("reading", reading, 60, "completions, codes"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
-    Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
+    Part("sweep", sweep, 45, "streams, chained launches, sizes of graphs"),
     Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
     Part("update_profile", update_profile, 90, "the compiled update, and its kernels"),
 )

@@ -28,14 +28,15 @@ def sweep(sizes: Sizes) -> Iterator[Finding]:
 def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     """Return the options to try, by number of images in flight."""
     if sizes.dry:
-        return {sizes.most: {"unchained": {"chained": False}}}
+        return {sizes.most: {"unchained": {"chained": False}, "2_streams": {"streams": 2, "many": 2}}}
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
     unchained |= {"narrow": {"chained": False, "narrow": True}}
+    many = {f"{streams}_streams": {"streams": streams} for streams in (1, 2, 4)} | unchained
     exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
     return {
-        sizes.most: {"chained": {}, **unchained},
-        1024: {"chained": {}, **unchained},
+        sizes.most: many,
+        1024: many,
         64: few,
         1: {**few, **unchained},
         **exact,
@@ -57,9 +58,9 @@ def ways(sizes: Sizes) -> Iterator[Finding]:
     count, load = min(COMPARED, sizes.most), MemoryLoad(sizes)
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
-        for chained in (False, True):
-            what = f"sweep/same_bits/{name}/{'chained' if chained else 'unchained'}"
-            snapshots = painted(model(name, sizes), count, load.start, chained=chained)
+        for chained, streams in ((False, 1), (True, 1), (True, 2)):
+            what = f"sweep/same_bits/{name}/{streams}_streams/{'chained' if chained else 'unchained'}"
+            snapshots = painted(model(name, sizes), count, load.start, chained=chained, streams=streams, many=2)
             load.end()
             yield from compare(what, snapshots, expected)
 

@@ -9,6 +9,8 @@ changes a bit. Without a GPU the same launches run one by one in Triton's interp
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -50,6 +52,10 @@ class CudaOptions:
     # In one graph of few images, whose steps are expected to be short compared with the launch of a graph.
     steps: int = 8
     few: int = 256  # images
+    # Streams among which a graph of `many` images divides them, so that one multiplies while another moves its states;
+    # 2 are not measured.
+    streams: int = 1
+    many: int = 1024  # images
     # Images of a graph that prefills, ascending, and steps of each. The buffers of 16,384 steps are 154 MB at the
     # paper's size.
     prefill_graphs: tuple[tuple[int, int], ...] = ((1, 1024), (16, 256), (64, 64), (256, 64))
@@ -212,9 +218,11 @@ class CudaBackend(Backend):
 
     def _recorded(self, pool: SlotPool, size: int, steps: int, decodes: bool) -> Replay:
         """Return the replay of a graph; without a GPU, its launches one by one."""
-        part = self.buffers.part(0, size)
+        streams = self.options.streams if size >= self.options.many else 1
+        ends = [size * i // streams // 2 * 2 for i in range(streams)] + [size]  # both slots of a guided image are in one
+        parts = [self.buffers.part(*ends) for ends in pairwise(ends)]
 
-        def run() -> None:
+        def run(part: Buffers) -> None:
             for _ in range(steps):
                 self.kernels.run(pool, part, decodes)
 
@@ -222,6 +230,7 @@ class CudaBackend(Backend):
             # Kernels must be compiled before they are recorded; with no slot chosen, this step changes no image.
             chosen = self.buffers.slots[:size].clone()
             self.buffers.slots[:size] = -1
-            self.kernels.run(pool, part, decodes)
+            for part in parts:
+                self.kernels.run(pool, part, decodes)
             self.buffers.slots[:size] = chosen
-        return recorded(run, self.device)
+        return recorded(self.device, *(partial(run, part) for part in parts))

@@ -132,7 +132,7 @@ class KernelPrefill:
             return
         launches = partial(self._launch, images, steps, coded)
         launches()  # kernels must be compiled before they are recorded
-        self.graphs[key] = recorded(launches, self.device)
+        self.graphs[key] = recorded(self.device, launches)
 
     def _launch(self, images: int, steps: int, coded: bool) -> None:
         """Run the steps from `begin` on of the first images, of each from its position to its stop, write their costs,

@@ -216,12 +216,12 @@ class Run:
     wide_from: int  # programs of a product
 
 
-def options(*sizes: int, steps: int = 1) -> CudaOptions:
-    return CudaOptions(sizes, steps, few=2, prefill_graphs=((1, 4), (2, 4)))
+def options(*sizes: int, steps: int = 1, streams: int = 1) -> CudaOptions:
+    return CudaOptions(sizes, steps, few=2, streams=streams, many=4, prefill_graphs=((1, 4), (2, 4)))
 
 
 ALONE = Run(0, options(1, 2, PARTICLES + 1), NEVER)
-CROWDS = [Run(11, options(2, 4, steps=2), 1), Run(7, options(4, steps=2), NEVER)]
+CROWDS = [Run(11, options(2, 4, steps=2, streams=2), 1), Run(7, options(4, steps=2), NEVER)]
 CROWDS += [Run(PARTICLES, options(2, 8), 1), *(Run(slots, CudaOptions(), 1) for slots in (70, 5000) if ON_GPU)]
 SWEEP = ("strokes", "plain", "post", "categorical", "grey pixels", "waves of pixels")
 CASES = and_slow([("strokes", CROWDS if ON_GPU else CROWDS[:1])], *((variant, CROWDS) for variant in SWEEP))
