@@ -48,6 +48,7 @@ ISAS = {  # by processor, as `cc -dumpmachine` names it; any other has the porta
         "avxvnni": [*AVX2, "-mavxvnni"],
         "avx512": AVX512,
         "avx512vnni": [*AVX512, "-mavx512vnni"],
+        "amx": [*AVX512, "-mavx512vnni", "-mamx-tile", "-mamx-int8"],
     },
     "aarch64": {"neon": []},
 }

@@ -10,11 +10,27 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 int64_t scanline_abi() {
     return int64_t(SCANLINE_ABI) | int64_t(sizeof(Shape)) << 16 | int64_t(sizeof(Slots)) << 32 |
            int64_t(sizeof(Tensor)) << 48;
 }
+
+#if defined(WITH_amx)
+// Linux gives a process the registers of AMX when it asks for them.
+static bool has_amx_registers() {
+#if defined(__linux__)
+    const long ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18;
+    return !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+#else
+    return false;
+#endif
+}
+#endif
 
 const char* scanline_isas() {
     static const std::string isas = [] {
@@ -30,6 +46,10 @@ const char* scanline_isas() {
         [[maybe_unused]] const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                                              __builtin_cpu_supports("avx512bw") &&
                                              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+        [[maybe_unused]] const bool amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 24 & 1 && d >> 25 & 1;
+#if defined(WITH_amx)
+        if (avx512 && __builtin_cpu_supports("avx512vnni") && amx && has_amx_registers()) names += "amx ";
+#endif
 #if defined(WITH_avx512vnni)
         if (avx512 && __builtin_cpu_supports("avx512vnni")) names += "avx512vnni ";
 #endif
@@ -57,6 +77,9 @@ const char* scanline_isas() {
 
 static Runner* create(const Shape& shape, const Tensor* tensors, int64_t count, int64_t weight_type, int64_t threads,
                       const char* isa) {
+#if defined(WITH_amx)
+    if (!strcmp(isa, "amx")) return amx::create(shape, tensors, count, weight_type, threads);
+#endif
 #if defined(WITH_avx512vnni)
     if (!strcmp(isa, "avx512vnni")) return avx512vnni::create(shape, tensors, count, weight_type, threads);
 #endif

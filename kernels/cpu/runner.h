@@ -30,6 +30,7 @@ struct Runner {
 };
 
 // Each throws std::invalid_argument if the tensors are not those the shape needs.
+namespace amx { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
 namespace avx512vnni { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
 namespace avx512 { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
 namespace avxvnni { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }

@@ -96,7 +96,7 @@ constexpr bool ONE_BY_ONE = R < C && R * C + C + 1 > REGISTERS;
 template <class Weight, int R, int C>
 static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const Weight* weights, int64_t row,
                                     Column first, const Epilogue& epilogue) {
-    const int64_t panel_size = PANEL * round_up(w.inner, 4);
+    const int64_t panel_size = PANEL * round_up(w.inner, PADDED);
     const float* rows = x.numbers + row * x.stride;
     const auto column = [&](int64_t k, int c) {
         const int vector = first.vector + c;
@@ -127,11 +127,20 @@ static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const
         for (int c = 0; c < C; c++) epilogue(row + r, first.number(c), sum[r][c], w);
 }
 
+// Stores the sums of a row and a vector of columns, of numbers in 8 bits.
+static inline void finish_int8(const Input& x, const PackedMatrix& w, int64_t row, int64_t column, VI sum,
+                               const Epilogue& epilogue) {
+    VI correction;
+    memcpy(&correction, w.correction.data + column, sizeof correction);
+    const V whole = __builtin_convertvector(sum - correction, V);
+    epilogue(row, column, whole * (load(w.scale.data + column) * x.scale[row]), w);
+}
+
 // The same for weights in 8 bits.
 template <int R, int C>
 static OUT_OF_LINE void int8_block(const Input& x, const PackedMatrix& w, const int8_t* weights, int64_t row,
                                    Column first, const Epilogue& epilogue) {
-    const int64_t panel_size = PANEL * round_up(w.inner, 4);
+    const int64_t panel_size = PANEL * round_up(w.inner, PADDED);
     const uint8_t* rows = x.bytes + row * x.byte_stride;
     const auto column = [&](int64_t k, int c) {
         const int vector = first.vector + c;
@@ -159,13 +168,64 @@ static OUT_OF_LINE void int8_block(const Input& x, const PackedMatrix& w, const 
         }
     }
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < C; c++) {
-            VI correction;
-            memcpy(&correction, w.correction.data + first.number(c), sizeof correction);
-            const V whole = __builtin_convertvector(sum[r][c] - correction, V);
-            epilogue(row + r, first.number(c), whole * (load(w.scale.data + first.number(c)) * x.scale[row + r]), w);
-        }
+        for (int c = 0; c < C; c++) finish_int8(x, w, row + r, first.number(c), sum[r][c], epilogue);
 }
+
+#if defined(__AMX_INT8__)
+constexpr int64_t TILE_ROWS = 16, MAX_TILES = 3;  // of rows of x; with two of columns they are six of eight registers
+constexpr int64_t AHEAD = 3 * PADDED * PANEL;     // bytes of weights
+constexpr int64_t FEWEST_ROWS = 4;                // with less, tiles are no faster
+
+// The intrinsics want numbers of registers: six for sums, one for rows of x, the last for weights.
+#define ZERO_TILES(a, b, c) { _tile_zero(a); _tile_zero(b); _tile_zero(c); }
+#define LOAD_WEIGHTS(at) { _tile_loadd(7, at, 4 * PANEL); }
+#define ADD_PRODUCT(sum, rows) { _tile_loadd(6, (rows) + k, x.byte_stride); _tile_dpbusd(sum, 6, 7); }
+#define STORE_TILES(left, right, row) { _tile_stored(left, sums[row], 4 * PANEL); _tile_stored(right, sums[row] + W, 4 * PANEL); }
+
+// All rows by whole panels, each as two tiles of columns. A tile multiplies 64 numbers of 16 rows and 16 columns at once.
+static OUT_OF_LINE void tile_products(const Input& x, int64_t count, const PackedMatrix& w, int64_t begin, int64_t end,
+                                      const Epilogue& epilogue) {
+    const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS, rows = (count + tiles - 1) / tiles;
+    struct alignas(64) {
+        uint8_t palette = 1, start = 0, unused[14] = {};
+        uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+        uint8_t rows[16] = {};
+    } shapes;
+    memset(shapes.rows, int(rows), 7);
+    shapes.rows[7] = 16;  // of weights: four numbers of 16 columns each
+    _tile_loadconfig(&shapes);
+    asm volatile("" : : : "memory");  // gcc's loads of tiles do not say that they read memory
+    alignas(64) int32_t sums[MAX_TILES * TILE_ROWS][PANEL];
+    const uint8_t *first = x.bytes, *second = first + rows * x.byte_stride, *third = second + rows * x.byte_stride;
+    for (int64_t panel = begin; panel < end; panel++) {
+        const int8_t* weights = w.panel<int8_t>(panel);
+        ZERO_TILES(0, 1, 2)
+        ZERO_TILES(3, 4, 5)
+        for (int64_t k = 0; k < w.inner; k += PADDED, weights += PADDED * PANEL) {
+            // of a block that comes next: loads of tiles wait for each other
+            for (int64_t i = 0; i < PADDED * PANEL; i += 64) __builtin_prefetch(weights + AHEAD + i);
+            LOAD_WEIGHTS(weights)
+            ADD_PRODUCT(0, first)
+            if (tiles > 1) ADD_PRODUCT(1, second)
+            if (tiles > 2) ADD_PRODUCT(2, third)
+            LOAD_WEIGHTS(weights + 4 * W)
+            ADD_PRODUCT(3, first)
+            if (tiles > 1) ADD_PRODUCT(4, second)
+            if (tiles > 2) ADD_PRODUCT(5, third)
+        }
+        STORE_TILES(0, 3, 0)
+        if (tiles > 1) STORE_TILES(1, 4, rows)
+        if (tiles > 2) STORE_TILES(2, 5, 2 * rows)
+        for (int64_t row = 0; row < count; row++)
+            for (int64_t column = 0; column < PANEL; column += W) {
+                VI sum;
+                memcpy(&sum, sums[row] + column, sizeof sum);
+                finish_int8(x, w, row, panel * PANEL + column, sum, epilogue);
+            }
+    }
+    _tile_release();  // else each switch to another program saves 8 KB
+}
+#endif
 
 // How many vectors R rows are multiplied with at a time: half a panel, or as many panels as there are registers for
 // their sums. Of one row up to six panels, whose sums keep the multipliers busy while each waits for its own last result.
@@ -246,6 +306,9 @@ static inline void matmul(const Input& x, int64_t count, const PackedMatrix& w, 
         const int64_t highest = (count + blocks - 1) / blocks;
         columns<decltype(weight), most>(highest, x, count, blocks, w, begin, end, epilogue, converted);
     };
+#if defined(__AMX_INT8__)
+    if (w.type == INT8 && count >= FEWEST_ROWS) return tile_products(x, count, w, begin, end, epilogue);
+#endif
     if (w.type == INT8)
         divided(int8_t(), std::integral_constant<int, INT8_ROWS>());
     else if (w.type == FLOAT16)

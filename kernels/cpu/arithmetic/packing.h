@@ -33,6 +33,13 @@ constexpr int INT8_ZERO = 128;
 constexpr int INT8_ZERO = 0;
 #endif
 
+// Rows of a matrix are padded with zeros to a multiple: of four weights, or of the 64 of a tile.
+#if defined(__AMX_INT8__)
+constexpr int64_t PADDED = 64;
+#else
+constexpr int64_t PADDED = 4;
+#endif
+
 enum WeightType { FLOAT32, FLOAT16, INT8 };  // WEIGHT_TYPES of bindings.py
 
 struct PackedMatrix {
@@ -45,7 +52,7 @@ struct PackedMatrix {
     int64_t width() const { return panels * PANEL; }
     template <class T>
     const T* panel(int64_t i) const {
-        return reinterpret_cast<const T*>(numbers.data) + i * PANEL * round_up(inner, 4);
+        return reinterpret_cast<const T*>(numbers.data) + i * PANEL * round_up(inner, PADDED);
     }
 };
 
@@ -56,7 +63,7 @@ static inline PackedMatrix pack(const float* weights, const float* bias, int64_t
     p.type = type;
     p.inner = inner;
     p.panels = round_up(int64_t(rows.size()), PANEL) / PANEL;
-    const int64_t padded_inner = round_up(inner, 4), size = type == FLOAT32 ? 4 : type == FLOAT16 ? 2 : 1;
+    const int64_t padded_inner = round_up(inner, PADDED), size = type == FLOAT32 ? 4 : type == FLOAT16 ? 2 : 1;
     p.numbers = Array<char>(p.width() * padded_inner * size);
     p.bias = Array<float>(p.width());
     p.scale = Array<float>(p.width());

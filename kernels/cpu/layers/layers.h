@@ -17,6 +17,7 @@
 namespace ISA {
 
 constexpr float LAYER_NORM_EPSILON = 1e-5f;
+constexpr int64_t FETCHED = 6 << 20;  // bytes of a thread's states in a tile: more than an L2 of 2 MB has use for
 constexpr int64_t TILE = 6 * 7;  // rows: enough work for each weight that is read, few enough that states stay in cache
 
 // Memory that the threads of a group share.
@@ -181,7 +182,7 @@ class Network {
     Input input(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, Scratch& scratch) const {
         Input result{x, stride};
         if (w.type == INT8) {
-            result.byte_stride = round_up(w.inner, 4);
+            result.byte_stride = round_up(w.inner, PADDED);
             result.bytes = scratch.bytes.data;
             result.scale = scratch.scale;
             for (int64_t r = 0; r < rows; r++)
@@ -239,14 +240,22 @@ class Network {
         const PackedMatrix& w = weights.layers[layer].query_key_value;
         matmul(input(x, weights.padded_width, t.rows, w, scratch), t.rows, w, begin * panels_per_head,
                end * panels_per_head, {NONE, nullptr, 0, scratch.heads.data, stride}, scratch.converted.data);
+        const bool fetches = 4 * t.rows * shape.layers * (end - begin) * C * M > FETCHED;
+        const auto state = [&](int64_t r, int64_t h) {
+            return slots.s + ((layer * slots.count + t.slot[r]) * shape.heads + h) * C * M;
+        };
         for (int64_t r = 0; r < t.rows; r++)
             for (int64_t h = begin; h < end; h++) {
+                if (fetches && h + 1 < end)
+                    fetch(state(r, h + 1), C * M);
+                else if (fetches && r + 1 < t.rows)
+                    fetch(state(r + 1, begin), C * M);
                 // query and key stand side by side: one loop maps both
                 float* q = scratch.heads.data + r * stride + h * weights.head_width;
                 for (int64_t i = 0; i < 2 * C; i += W)
                     store_partial(q + i, elu_plus_one(load_partial(q + i, 2 * C - i)), 2 * C - i);
                 const int64_t head = (layer * slots.count + t.slot[r]) * shape.heads + h;
-                recur(q, q + C, q + 2 * C, C, M, slots.s + head * C * M, slots.z + head * C,
+                recur(q, q + C, q + 2 * C, C, M, state(r, h), slots.z + head * C,
                       t.y.data + r * weights.padded_width + h * M);
             }
     }

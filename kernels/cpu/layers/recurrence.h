@@ -30,6 +30,12 @@ static inline void update_and_read(const float* q, const float* k, const float* 
     UNROLL for (int j = 0; j < VECTORS; j++) store_partial(y + j * W, (even[j] + odd[j]) / normaliser, n);
 }
 
+// Asks for the state s [C, M] of a head while another one is computed: hardware alone fetches ahead only within a page,
+// and a head of 32 x 32 fills one.
+static inline void fetch(const float* s, int64_t size) {
+    for (int64_t i = 0; i < size; i += 16) __builtin_prefetch(s + i, 1);
+}
+
 static inline void recur(const float* q, const float* k, const float* v, int64_t C, int64_t M, float* s, float* z,
                          float* y) {
     // z += k, and the normaliser q z
