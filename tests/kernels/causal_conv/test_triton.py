@@ -16,6 +16,7 @@ from scanline.kernels.triton.moments import row_moments
 from scanline.model.training.optimise.loss import loss_of
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.sweeps import and_slow
 
 DEPTH, CHANNELS = 70, 3  # more than one block of moments, and a part of one
 FIRST = (0, 2)  # pixels that are painted one by one before others are read at once
@@ -97,7 +98,7 @@ def test_results_and_gradients_are_the_reference(height: int, width: int, depth:
         assert_close(name, right, result.cpu(), 3 * bound)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", and_slow([torch.float32], torch.bfloat16))
 def test_the_network_trains_by_them_in_one_graph(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu._trains.cache_clear()
     monkeypatch.setattr(gpu, "missing", lambda device: None)

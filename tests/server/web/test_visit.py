@@ -65,7 +65,7 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(visit: Visit, grey_dire
         server.wait_until_exited()
     server = Server(grey_directory, "--port", port)
     try:
-        server.wait_for_engine()
+        server.wait_until_ready()
         with server.client() as client:
             expect(compress.see("#code-text")).to_have_value(code_of(client, IMAGE).hex())
         expect(how.see("#how-status")).not_to_contain_text("Asking")
