@@ -30,6 +30,7 @@ def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     if sizes.dry:
         return {sizes.most: {"unchained": {"chained": False}, "2_streams": {"streams": 2, "many": 2}}}
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
+    few["deferred_at_once"] = {"at_once": 64}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
     unchained |= {"narrow": {"chained": False, "narrow": True}}
     many = {f"{streams}_streams": {"streams": streams} for streams in (1, 2, 4)} | unchained

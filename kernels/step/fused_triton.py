@@ -36,6 +36,7 @@ def fused_recurrent_step(
     y: torch.Tensor | None = None,  # [B, H M] float32, where to put the result
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     elements: int = ELEMENTS,  # of s in a program; other bits for each number
+    at_once: bool = False,  # whether all deferred steps are loaded, before it is known how many there are
 ) -> torch.Tensor:
     """Update s, z and deferred of the chosen slots IN PLACE as `reference.recurrent_step`, and return y [B, H M]; rows
     whose slot is -1 are not written."""
@@ -47,7 +48,7 @@ def fused_recurrent_step(
     grid = (len(slots), triton.cdiv(heads, h))
     _step[grid](
         projected, s, z, deferred, position, slots, y, heads, key_width, value_width, deferred.shape[1] + 1, step_bytes,
-        EPSILON, feature_map, h, c, m, num_warps=warps, **options(chained),
+        EPSILON, feature_map, at_once, h, c, m, num_warps=warps, **options(chained),
     )  # fmt: skip
     return y
 
@@ -104,6 +105,19 @@ def add_deferred(state, total, rows, held, width, stride, keys, values, in_keys,
 
 
 @triton.jit
+def add_all_deferred(state, total, rows, held, every: tl.constexpr, width, stride, keys, values, in_keys, in_values):
+    """As add_deferred, with zeros for the steps from `held` on, which change no bit: no load waits for `held`, which
+    takes longer to come than the states of few images. A head of 32 takes 96 registers instead of 64."""
+    for number in tl.static_range(every - 1):
+        k = tl.load(rows + number * stride + keys, mask=in_keys, other=0.0)
+        v = tl.load(rows + number * stride + width + values, mask=in_values, other=0.0)
+        k, v = tl.where(number < held, k, 0.0), tl.where(number < held, v, 0.0)
+        state += k[:, :, None] * v[:, None, :]
+        total += k
+    return state, total
+
+
+@triton.jit
 def step(state, total, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
     """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19), what its query reads of it [h, M], and phi(k)."""
     k = tl.where(in_keys, phi(k, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
@@ -131,6 +145,7 @@ def _step(
     step_bytes: tl.constexpr,
     epsilon: tl.constexpr,
     feature_map: tl.constexpr,
+    at_once: tl.constexpr,
     block_h: tl.constexpr,
     block_c: tl.constexpr,
     block_m: tl.constexpr,
@@ -158,7 +173,12 @@ def _step(
     # A hint that states should not evict weights and activations, which are read again, from the L2; not measured.
     state = tl.load(states, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
     total = tl.load(sums, mask=in_keys, other=0.0)
-    state, total = add_deferred(state, total, rows, held, width, stride, keys, values, in_keys, in_values)
+    if at_once:
+        state, total = add_all_deferred(
+            state, total, rows, held, every, width, stride, keys, values, in_keys, in_values
+        )
+    else:
+        state, total = add_deferred(state, total, rows, held, width, stride, keys, values, in_keys, in_values)
     # The projection is the previous kernel's; s, z and `deferred` are read and written by this kernel only, and `slots`
     # and `position` were written before the previous kernel began, so they may be fetched early.
     wait(chained)

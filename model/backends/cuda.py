@@ -56,6 +56,7 @@ class CudaOptions:
     # 2 are not measured.
     streams: int = 1
     many: int = 1024  # images
+    at_once: int = 0  # images up to which a step loads all deferred ones before it knows their number; not measured
     # Images of a graph that prefills, ascending, and steps of each. The buffers of 16,384 steps are 154 MB at the
     # paper's size.
     prefill_graphs: tuple[tuple[int, int], ...] = ((1, 1024), (16, 256), (64, 64), (256, 64))
@@ -100,7 +101,7 @@ class CudaBackend(Backend):
         self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
-            self.kernels = KernelSequence(model, chained and chainable, narrow)
+            self.kernels = KernelSequence(model, chained and chainable, narrow, options.at_once)
             rows = max(options.sizes[-1], *(images * steps for images, steps in passes))
             self.buffers = Buffers.of(self.config, rows, device)
             state = State.zeros(self.config, self.prefill_images, device, state_dtype, self.deferred)
@@ -219,7 +220,7 @@ class CudaBackend(Backend):
     def _recorded(self, pool: SlotPool, size: int, steps: int, decodes: bool) -> Replay:
         """Return the replay of a graph; without a GPU, its launches one by one."""
         streams = self.options.streams if size >= self.options.many else 1
-        ends = [size * i // streams // 2 * 2 for i in range(streams)] + [size]  # both slots of a guided image are in one
+        ends = [size * i // streams // 2 * 2 for i in range(streams)] + [size]  # no pair is divided
         parts = [self.buffers.part(*ends) for ends in pairwise(ends)]
 
         def run(part: Buffers) -> None:

@@ -9,9 +9,9 @@ Replay = Callable[[], None]
 
 
 def recorded(device: torch.device, *branches: Replay) -> Replay:
-    """Return the replay of a graph of the launches of each branch, whose kernels are compiled and which allocate nothing
-    and read no number on the host that may change. Branches have a stream each, so nothing that one writes may be read
-    by another. Without a GPU, the launches are made one by one."""
+    """Return the replay of a graph of the launches of each branch, whose kernels are compiled and which allocate
+    nothing and read no number on the host that may change. Branches have a stream each, so nothing that one writes may
+    be read by another. Without a GPU, the launches are made one by one."""
 
     def one_by_one() -> None:
         for branch in branches:

@@ -85,10 +85,12 @@ class KernelSequence:
     """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py).
 
     narrow: products in NARROW programs alone, which need no other program to have their bits.
+    at_once: images up to which a step loads all deferred ones at once.
     """
 
-    def __init__(self, model: Transformer, chained: bool, narrow: bool = False) -> None:
+    def __init__(self, model: Transformer, chained: bool, narrow: bool = False, at_once: int = 0) -> None:
         self.config, self.distribution, self.chained = model.config, model.distribution, chained
+        self.at_once = at_once
         launches = _Launches(chained, NARROW if narrow else None)
         self.input = _WindowInput(model, launches) if model.window else _ByteInput(model)
         self.blocks = [_Block(block, model.config.activation, launches) for block in model.blocks]
@@ -105,6 +107,7 @@ class KernelSequence:
             fused_recurrent_step(
                 buffers.projected, state.s[i], state.z[i], state.deferred[i], state.position, buffers.active,
                 self.config.step_bytes, self.config.feature_map, buffers.attended, self.chained,
+                at_once=len(buffers.slots) <= self.at_once,
             )  # fmt: skip
 
         def conv(number: int, conv_weight: Tensor, norm: Norm | None) -> None:

@@ -217,7 +217,7 @@ class Run:
 
 
 def options(*sizes: int, steps: int = 1, streams: int = 1) -> CudaOptions:
-    return CudaOptions(sizes, steps, few=2, streams=streams, many=4, prefill_graphs=((1, 4), (2, 4)))
+    return CudaOptions(sizes, steps, few=2, streams=streams, many=4, at_once=2, prefill_graphs=((1, 4), (2, 4)))
 
 
 ALONE = Run(0, options(1, 2, PARTICLES + 1), NEVER)
