@@ -152,14 +152,19 @@ class Model:
         backend: str,
         info: ModelInfo | None = None,
     ) -> None:
-        self.network, self.name, self.precision, self.threads = network, name, precision, threads
-        self.backend, self.info = backend, info or ModelInfo(network.config)
+        self.network = network
+        self.name = name
+        self.precision = precision
+        self.threads = threads
+        self.backend = backend
+        self.info = info or ModelInfo(network.config)
 
     def __repr__(self) -> str:
-        config, classes = self.config, f", {len(self.class_names)} classes" if self.class_names else ""
-        kind = "grey" if config.channels == 1 else "colour"
-        how = f"{self.backend} ({self.precision})"
-        return f"<Model {self.name}: {config.size} {kind}{classes}, {self.network.parameter_count:,} parameters, {how}>"
+        kind = "grey" if self.config.channels == 1 else "colour"
+        classes = f", {len(self.class_names)} classes" if self.class_names else ""
+        parameters = f"{self.network.parameter_count:,} parameters"
+        backend = f"{self.backend} ({self.precision})"
+        return f"<Model {self.name}: {self.config.size} {kind}{classes}, {parameters}, {backend}>"
 
     @property
     def config(self) -> ModelConfig:
@@ -420,7 +425,7 @@ class Model:
             for first in range(0, len(decoded), at_once):
                 part = decoded[first : first + at_once]
                 task = decode.plan(self.info, DecodeValues([file], part, self.codings, self.precision, param=param))
-                run_tasks(self.network, [task], **self._how(), progress=partial(_from, report, images[:first].size))
+                run_tasks(self.network, [task], **self._how(), progress=_after(images[:first].size, report))
                 images[first : first + at_once] = task.decoded()
         row_of = {index: row for row, index in enumerate(decoded)}
         return images if wanted is None else images[[row_of[index] for index in wanted]]
@@ -434,8 +439,8 @@ class Model:
         return {"threads": self.threads, "precision": self.precision, "backend": self.backend}
 
 
-def _from(report: Callable[[int], None], before: int, done: int) -> None:
-    report(before + done)
+def _after(before: int, report: Callable[[int], None]) -> Callable[[int], None]:
+    return lambda done: report(before + done)
 
 
 def load(
@@ -449,8 +454,8 @@ def load(
     """See `scanline.load`."""
     precision_named(precision)
     directory = zoo.find(str(name or zoo.DEFAULT))
-    on, backends = resolve_backend(device, backend)
-    generator = Generator(load_model(directory, on), 1, threads, precision, backends)
+    chosen_device, backends = resolve_backend(device, backend)
+    generator = Generator(load_model(directory, chosen_device), 1, threads, precision, backends)
     generator.close()  # the precision is possible here, and its backend works
     name = model_name(directory.resolve())
     return Model(generator.model, name, precision, threads, generator.backend_name, read_info(directory))

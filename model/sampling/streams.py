@@ -37,7 +37,8 @@ class Streams:
     """The requests that are streamed, and when frames were sent last."""
 
     def __init__(self, generator: Generator, clock: Callable[[], float]) -> None:
-        self.generator, self.clock = generator, clock
+        self.generator = generator
+        self.clock = clock
         self.requests: dict[int, Stream] = {}
         self.frames_at = 0.0  # when streams get their next frames
 
@@ -68,12 +69,13 @@ class Streams:
         for image, stream in images:
             stop = int(positions[image.slot])
             is_last = stop == length
+            is_due = is_last or image.request in due
             if stream.sends_pixels and len(image.particles) > 1:
                 # All particles are fetched, to be compared; of a complete image only the one that is chosen.
-                if is_last or image.request in due:
+                if is_due:
                     slots = (image.slot,) if is_last else image.slots
                     frames.append(Frame(image, 0, stop, slots, stream.sends_provisional))
-            elif stream.sends_pixels and stop > image.sent and (image.request in due or not image.sent or is_last):
+            elif stream.sends_pixels and stop > image.sent and (is_due or not image.sent):
                 frames.append(Frame(image, image.sent, stop, image.particles))
                 image.sent = stop
             if stream.snapshot is not None and image.index == 0:

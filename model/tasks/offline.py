@@ -19,7 +19,8 @@ from scanline.model.sampling.messages import Failed, GenerateRequest, Request
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 from scanline.model.tasks.task import Task
 
-PASS_SECONDS, PREFILL_IMAGES = 0.1, 256  # of a pass; with few images, threads wait for each other
+PASS_SECONDS = 0.1
+PREFILL_IMAGES = 256  # of a pass; with few images, threads wait for each other
 NOT_OF_A_REQUEST = messages.Ready | messages.CannotLoad | messages.Stats
 Progress = Callable[[int], None]  # called with the bytes painted or read so far, known ones included
 
@@ -45,7 +46,7 @@ def run_tasks(
 
 def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = nothing) -> Iterator[None]:
     """Run tasks in an idle engine, and yield whenever something of them has come back; RuntimeError where one fails."""
-    ended, length = 0, engine.length
+    ended = 0  # images
     for events in run(engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))):
         for event in events:
             if not isinstance(event, NOT_OF_A_REQUEST):
@@ -56,7 +57,8 @@ def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = noth
                 pass
         if events:
             yield
-        progress(ended * length + int(engine.scheduler.positions[list(engine.scheduler.assigned)].sum()))
+        in_progress = engine.scheduler.positions[list(engine.scheduler.assigned)]
+        progress(ended * engine.length + int(in_progress.sum()))
 
 
 @contextmanager
