@@ -5,12 +5,11 @@ uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 import torch
@@ -42,7 +41,7 @@ from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.decode import DecodeValues
 from scanline.model.tasks.encode import EncodeValues
 from scanline.model.tasks.estimate import EstimateValues
-from scanline.model.tasks.offline import engine_for, progressing, run_tasks
+from scanline.model.tasks.offline import RunOptions, after, engine_for, progressing, run_tasks
 from scanline.model.tasks.paint import CompleteValues, PaintedImages, PaintTask, PaintValues
 from scanline.model.tasks.score import Scores, ScoreValues
 from scanline.model.tasks.task import Task
@@ -124,12 +123,6 @@ class Images:
         """
         shown_film = saving.film_of(Path(path), film, frames, seconds, scale)
         saving.save_images(self.array, Path(path), self.columns, film=shown_film, known=self.known, scale=scale or 1)
-
-
-class _How(TypedDict):
-    threads: int | None
-    precision: str
-    backend: str
 
 
 @dataclass(frozen=True)
@@ -388,7 +381,7 @@ class Model:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
         task = self._planned(values, given)
         task.request = replace(task.request, stream=True)
-        with engine_for(self.network, [task], **self._how()) as engine:
+        with engine_for(self.network, [task], **self._options) as engine:
             for _ in progressing(engine, [task]):
                 if task.take():
                     yield Step(task.images.reshape(-1, *self.config.image_shape).copy(), task.painted.copy())
@@ -425,7 +418,7 @@ class Model:
             for first in range(0, len(decoded), at_once):
                 part = decoded[first : first + at_once]
                 task = decode.plan(self.info, DecodeValues([file], part, self.codings, self.precision, param=param))
-                run_tasks(self.network, [task], **self._how(), progress=_after(images[:first].size, report))
+                run_tasks(self.network, [task], **self._options, progress=after(images[:first].size, report))
                 images[first : first + at_once] = task.decoded()
         row_of = {index: row for row, index in enumerate(decoded)}
         return images if wanted is None else images[[row_of[index] for index in wanted]]
@@ -433,14 +426,11 @@ class Model:
     def run(self, tasks: Sequence[Task], what: str, progress: Progress = False) -> None:
         """Run tasks at once until all have ended; what: they do, for the bar."""
         with reporting(progress, what, sum(task.count for task in tasks) * self.config.bytes) as report:
-            run_tasks(self.network, tasks, **self._how(), progress=report)
+            run_tasks(self.network, tasks, **self._options, progress=report)
 
-    def _how(self) -> "_How":
+    @property
+    def _options(self) -> RunOptions:
         return {"threads": self.threads, "precision": self.precision, "backend": self.backend}
-
-
-def _after(before: int, report: Callable[[int], None]) -> Callable[[int], None]:
-    return lambda done: report(before + done)
 
 
 def load(

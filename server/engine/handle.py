@@ -55,7 +55,8 @@ class EngineHandle(ABC):
 
     def take_over(self, old: "EngineHandle") -> None:
         """Continue the counts of the handle that this one replaces, and share one queue with it."""
-        self.admission, self.counters = old.admission, old.counters
+        self.admission = old.admission
+        self.counters = old.counters
 
     @abstractmethod
     async def close(self) -> None:
@@ -187,7 +188,8 @@ class EngineHandle(ABC):
         if not job.request.digest and self.ready is not None:
             job.request = replace(job.request, digest=self.ready.digest)
         job.reservation = reservation
-        operation, began = "paint" if isinstance(job.request, GenerateRequest) else "score", monotonic()
+        operation = "paint" if isinstance(job.request, GenerateRequest) else "score"
+        began = monotonic()
         self.jobs[job.id] = job
         self._begin(job)
         try:

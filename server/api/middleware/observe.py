@@ -73,7 +73,8 @@ class ObservingMiddleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        began, exchange = time.monotonic(), Exchange(scope.get("method", "WEBSOCKET"))
+        began = time.monotonic()
+        exchange = Exchange(scope.get("method", "WEBSOCKET"))
 
         async def observed_send(message: Message) -> None:
             exchange.on_send(message)

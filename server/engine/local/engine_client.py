@@ -150,7 +150,9 @@ class EngineClient(EngineHandle):
             self.failed.set()
             self.process.kill()
             return
-        self.ready, self.process.is_loaded, self.load_error = ready, True, None
+        self.ready = ready
+        self.process.is_loaded = True
+        self.load_error = None
         self.load_seconds = self.process.age
         self.loaded.set()
         self._send_admitted()

@@ -115,7 +115,8 @@ class EngineProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.pipe.closed.wait(), min(CHECK_SECONDS, limit / 4))
                 return None
-            was_late, late = late, self.silence > limit
+            was_late = late
+            late = self.silence > limit
             if was_late and late:
                 return limit
         return None
