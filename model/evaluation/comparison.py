@@ -109,7 +109,8 @@ def compare(
     # since that is what its users see.
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)
-    choice, by_default = defaults.to_paint(config), None
+    choice = defaults.to_paint(config)
+    by_default = None
     if choice != PLAIN.to_paint(config):
         progress = stage("painting as the model's defaults say", samples * config.bytes, "bytes")
         request = GenerateRequest(0, samples, seed, **choice.to_dict())

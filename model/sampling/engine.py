@@ -9,9 +9,8 @@ asynchronous device is given the next tick's steps before the last ones have end
 """
 
 import logging
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -45,19 +44,18 @@ class Engine:
     Owns the requests; the scheduler owns slots and positions, the generator weights and states.
     """
 
-    def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, generator: Generator) -> None:
         self.generator = generator
-        self.clock = clock
         self.length = generator.config.bytes
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}  # to paint
         self.scheduler = Scheduler(
             generator.slots, lambda number, index: self.requests[number].request.slots_of(index), generator.spare
         )
-        self.prefills = PrefillQueue(generator, clock)
+        self.prefills = PrefillQueue(generator)
         self.admission = Admission(generator, self.scheduler, self.requests, self.prefills, self.recorder)
         self.refused: list[Failed] = []  # requests that cannot be served, reported in the next tick
-        self.streams = Streams(generator, clock)
+        self.streams = Streams(generator)
         self.time_shares = TimeShares(2 * TICK_SECONDS)  # with less, clients of about equal shares take turns
         self.tick_length = TickLength()
         self.current: Launch | None = None  # in this tick
@@ -157,7 +155,6 @@ class Engine:
             images_running=0 if self.idle else self.recorder.batch,
             images_waiting=self.scheduler.images_waiting + scores.images_waiting,
             scores_running=scores.images_running,
-            scores_waiting=scores.images_waiting,
         )
         return self.recorder.report(progress)
 

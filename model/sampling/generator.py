@@ -5,7 +5,7 @@ never depend on what else is in the pool. On a GPU these calls are queued in ord
 states; the scheduler decides which image gets which slot.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -31,7 +31,6 @@ from scanline.model.sampling.messages import ImageSpec, StepRange
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.state import State
 
-REPORTED_STEPS = 84  # between two reports of a prefill: two tiles of the cpu kernel
 CLASSIFIED_AT_ONCE = 4  # images on a GPU, one after the other: a pass of some milliseconds
 
 
@@ -196,16 +195,11 @@ class Generator:
         self,
         images: np.ndarray,
         labels: Sequence[int] = (),
-        tolerances: Sequence[int] = (),
-        progress: Callable[[int], None] | None = None,
     ) -> np.ndarray:
-        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], each to within
-        `tolerances` [B], without using a slot. progress: called with the bytes run so far."""
-        prefill = self.start_prefill(images, [self.config.bytes] * len(images), labels, tolerances)
+        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
+        prefill = self.start_prefill(images, [self.config.bytes] * len(images), labels)
         while not prefill.done:
-            self.run_prefill(prefill, None if progress is None else REPORTED_STEPS).wait()
-            if progress is not None:
-                progress(prefill.position * len(images))
+            self.run_prefill(prefill).wait()
         return prefill.bits
 
     @torch.inference_mode()

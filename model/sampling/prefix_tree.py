@@ -57,10 +57,10 @@ class PrefixTree:
     """Invariant: a node has a label's segment only where its parent has one, the root aside; `used` has them all, each
     parent's after its children's."""
 
-    def __init__(self, config: ModelConfig, backend: CpuBackend, most_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, config: ModelConfig, backend: CpuBackend) -> None:
         self.config = config
         self.backend = backend
-        self.most_bytes = most_bytes
+        self.most_bytes = MAX_BYTES
         self.length = max(1, config.width // 2) * config.step_bytes  # of a segment, in bytes
         self.root = Node(b"")
         self.used: OrderedDict[tuple[Node, int], int] = OrderedDict()  # by which image last; the longest unused first

@@ -8,8 +8,9 @@ change; the others follow when the image is complete. A request may ask for the 
 which are sent as provisional: that particle's slot is fetched anyway. A state snapshot is that of the first particle.
 """
 
+import time
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +37,8 @@ class Stream:
 class Streams:
     """The requests that are streamed, and when frames were sent last."""
 
-    def __init__(self, generator: Generator, clock: Callable[[], float]) -> None:
+    def __init__(self, generator: Generator) -> None:
         self.generator = generator
-        self.clock = clock
         self.requests: dict[int, Stream] = {}
         self.frames_at = 0.0  # when streams get their next frames
 
@@ -65,7 +65,7 @@ class Streams:
             for image in assigned.values()
             if image.is_wanted and image.request in self.requests
         ]
-        due = self._due(Counter(image.request for image, stream in images if stream.sends_pixels), self.clock())
+        due = self._due(Counter(image.request for image, stream in images if stream.sends_pixels), time.perf_counter())
         for image, stream in images:
             stop = int(positions[image.slot])
             is_last = stop == length

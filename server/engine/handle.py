@@ -68,9 +68,9 @@ class EngineHandle(ABC):
         """Whether it can paint now: not while the model loads, for the first time or after a crash."""
 
     @property
-    @abstractmethod
     def slots(self) -> int:
         """Images in flight at once; 0 while the model loads for the first time."""
+        return self.ready.slots if self.ready else 0
 
     @property
     def admitted_slots(self) -> int:
@@ -88,9 +88,9 @@ class EngineHandle(ABC):
         """Seconds since the engine's last message."""
 
     @property
-    @abstractmethod
     def restarts(self) -> int:
-        """Engines started after the first one."""
+        """Engines started after the first one, those of earlier versions of the model included."""
+        return self.counters.restarts
 
     @property
     @abstractmethod
