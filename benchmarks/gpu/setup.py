@@ -68,8 +68,7 @@ ON_GPU = Sizes(
     steps=32, seconds=0.3, copied=1 << 30, read=256, judged=512,
 )  # fmt: skip
 DRY = Sizes(
-    dry=True, in_flight=(3, 1), most=3, compared=(1, 3), steps=2, seconds=0.0, copied=1 << 12, read=2,
-    judged=2,
+    dry=True, in_flight=(3, 1), most=3, compared=(1, 3), steps=2, seconds=0.0, copied=1 << 12, read=2, judged=2,
 )  # fmt: skip
 
 

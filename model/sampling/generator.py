@@ -191,11 +191,7 @@ class Generator:
         self.run_prefill(prefill).wait()
         return prefill.prefix(0)
 
-    def score(
-        self,
-        images: np.ndarray,
-        labels: Sequence[int] = (),
-    ) -> np.ndarray:
+    def score(self, images: np.ndarray, labels: Sequence[int] = ()) -> np.ndarray:
         """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
         prefill = self.start_prefill(images, [self.config.bytes] * len(images), labels)
         while not prefill.done:

@@ -19,7 +19,7 @@ from scanline.model.sampling.messages import Failed, GenerateRequest, Request
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 from scanline.model.tasks.task import Task
 
-PASS_SECONDS = 0.1
+PASS_SECONDS = 0.1  # of a pass, for which no other client waits
 PREFILL_IMAGES = 256  # of a pass; with few images, threads wait for each other
 NOT_OF_A_REQUEST = messages.Ready | messages.CannotLoad | messages.Stats
 Progress = Callable[[int], None]  # called with the bytes painted or read so far, known ones included
@@ -122,8 +122,9 @@ def loaded_engine(model: Transformer, slots: int, **options: Unpack[RunOptions])
         most = 128 * (options.get("threads") or resources.threads())
     generator = Generator(model, min(slots, most), **options)
     engine = Engine(generator)
-    if model.device.type == "cpu" and generator.backend.prefills_in_chunks:  # no other client waits for a pass
-        engine.prefills.longest_pass, engine.prefills.images_at_once = PASS_SECONDS, PREFILL_IMAGES
+    if model.device.type == "cpu" and generator.backend.prefills_in_chunks:
+        engine.prefills.longest_pass = PASS_SECONDS
+        engine.prefills.images_at_once = PREFILL_IMAGES
     try:
         yield engine
     finally:

@@ -49,7 +49,8 @@ def decompress(
         raise ValueError(f"{file} holds {codes.count:,} images, more than {MAX_AT_ONCE:,}; choose some by --images")
     wanted = None
     if images:
-        wanted = [n for part in ranges(" ".join([*images, *(more or ())]), codes.count, "--images") for n in part]
+        parts = ranges(" ".join([*images, *(more or ())]), codes.count, "--images")
+        wanted = [number for part in parts for number in part]
     size = codes.height, codes.width, codes.channels
     if model is None:
         configs = {name: load_config(zoo.find(name)) for name in zoo.names()}

@@ -71,8 +71,7 @@ class EngineProcess:
     async def wait_for_death(self) -> str:
         """Return how it died, once it and its threads have ended; one that hangs is killed.
 
-        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be
-        started.
+        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be started.
         """
         try:
             await self.starting
