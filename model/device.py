@@ -43,7 +43,11 @@ def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
     known = dict.fromkeys((AUTO, *ON_GPU, *ON_CPU))
     if backend not in known:
         raise ValueError(f"the backend must be one of {', '.join(known)}, not {backend!r}")
-    needed = "cpu" if backend not in (AUTO, *ON_GPU) else "cuda" if backend not in (AUTO, *ON_CPU) else device
+    needed = device
+    if backend not in (AUTO, *ON_GPU):
+        needed = "cpu"
+    elif backend not in (AUTO, *ON_CPU):
+        needed = "cuda"
     if device not in ("auto", needed):
         raise ValueError(f"the backend {backend} runs on --device {needed}, not on --device {device}")
     try:

@@ -175,7 +175,8 @@ def _one_sentence(api: Any, name: str, start: str) -> Iterator[None]:
     try:
         yield
     except expected as error:
-        vague, cause = errors.DryRunError | errors.LocalEntryNotFoundError | RuntimeError, error
+        vague = errors.DryRunError | errors.LocalEntryNotFoundError | RuntimeError
+        cause = error
         while isinstance(cause, vague) and isinstance(cause.__cause__, Exception):
             cause = cause.__cause__
         raise ValueError(sentences.get(type(cause)) or f"{start} {_reason(api, cause)}") from None

@@ -5,12 +5,11 @@ uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 import torch
@@ -42,7 +41,7 @@ from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.decode import DecodeValues
 from scanline.model.tasks.encode import EncodeValues
 from scanline.model.tasks.estimate import EstimateValues
-from scanline.model.tasks.offline import engine_for, progressing, run_tasks
+from scanline.model.tasks.offline import RunOptions, after, engine_for, progressing, run_tasks
 from scanline.model.tasks.paint import CompleteValues, PaintedImages, PaintTask, PaintValues
 from scanline.model.tasks.score import Scores, ScoreValues
 from scanline.model.tasks.task import Task
@@ -126,12 +125,6 @@ class Images:
         saving.save_images(self.array, Path(path), self.columns, film=shown_film, known=self.known, scale=scale or 1)
 
 
-class _How(TypedDict):
-    threads: int | None
-    precision: str
-    backend: str
-
-
 @dataclass(frozen=True)
 class Step:
     """The images of a stream so far."""
@@ -152,14 +145,19 @@ class Model:
         backend: str,
         info: ModelInfo | None = None,
     ) -> None:
-        self.network, self.name, self.precision, self.threads = network, name, precision, threads
-        self.backend, self.info = backend, info or ModelInfo(network.config)
+        self.network = network
+        self.name = name
+        self.precision = precision
+        self.threads = threads
+        self.backend = backend
+        self.info = info or ModelInfo(network.config)
 
     def __repr__(self) -> str:
-        config, classes = self.config, f", {len(self.class_names)} classes" if self.class_names else ""
-        kind = "grey" if config.channels == 1 else "colour"
-        how = f"{self.backend} ({self.precision})"
-        return f"<Model {self.name}: {config.size} {kind}{classes}, {self.network.parameter_count:,} parameters, {how}>"
+        kind = "grey" if self.config.channels == 1 else "colour"
+        classes = f", {len(self.class_names)} classes" if self.class_names else ""
+        parameters = f"{self.network.parameter_count:,} parameters"
+        backend = f"{self.backend} ({self.precision})"
+        return f"<Model {self.name}: {self.config.size} {kind}{classes}, {parameters}, {backend}>"
 
     @property
     def config(self) -> ModelConfig:
@@ -383,7 +381,7 @@ class Model:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
         task = self._planned(values, given)
         task.request = replace(task.request, stream=True)
-        with engine_for(self.network, [task], **self._how()) as engine:
+        with engine_for(self.network, [task], **self._options) as engine:
             for _ in progressing(engine, [task]):
                 if task.take():
                     yield Step(task.images.reshape(-1, *self.config.image_shape).copy(), task.painted.copy())
@@ -420,7 +418,7 @@ class Model:
             for first in range(0, len(decoded), at_once):
                 part = decoded[first : first + at_once]
                 task = decode.plan(self.info, DecodeValues([file], part, self.codings, self.precision, param=param))
-                run_tasks(self.network, [task], **self._how(), progress=partial(_from, report, images[:first].size))
+                run_tasks(self.network, [task], **self._options, progress=after(images[:first].size, report))
                 images[first : first + at_once] = task.decoded()
         row_of = {index: row for row, index in enumerate(decoded)}
         return images if wanted is None else images[[row_of[index] for index in wanted]]
@@ -428,14 +426,11 @@ class Model:
     def run(self, tasks: Sequence[Task], what: str, progress: Progress = False) -> None:
         """Run tasks at once until all have ended; what: they do, for the bar."""
         with reporting(progress, what, sum(task.count for task in tasks) * self.config.bytes) as report:
-            run_tasks(self.network, tasks, **self._how(), progress=report)
+            run_tasks(self.network, tasks, **self._options, progress=report)
 
-    def _how(self) -> "_How":
+    @property
+    def _options(self) -> RunOptions:
         return {"threads": self.threads, "precision": self.precision, "backend": self.backend}
-
-
-def _from(report: Callable[[int], None], before: int, done: int) -> None:
-    report(before + done)
 
 
 def load(
@@ -449,8 +444,8 @@ def load(
     """See `scanline.load`."""
     precision_named(precision)
     directory = zoo.find(str(name or zoo.DEFAULT))
-    on, backends = resolve_backend(device, backend)
-    generator = Generator(load_model(directory, on), 1, threads, precision, backends)
+    chosen_device, backends = resolve_backend(device, backend)
+    generator = Generator(load_model(directory, chosen_device), 1, threads, precision, backends)
     generator.close()  # the precision is possible here, and its backend works
     name = model_name(directory.resolve())
     return Model(generator.model, name, precision, threads, generator.backend_name, read_info(directory))

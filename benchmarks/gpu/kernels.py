@@ -1,5 +1,4 @@
-"""Ceilings of this GPU (copies, matrix products, launches), against which other parts are read; the recurrence of a
-layer alone, which takes most of a step; the profile of a step."""
+"""The recurrence of a layer alone, which takes most of a step; the profile of a step."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,48 +12,10 @@ from torch.profiler import DeviceType, ProfilerActivity, profile
 import scanline.kernels.step.fused_triton as step
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, attempt, bits_of, config, microseconds, model, started
-from scanline.kernels.triton.layer_norm import layer_norm
-from scanline.model.bench.measure import copy_rate, products_seconds
+from scanline.model.bench.measure import copy_rate
 from scanline.model.config import ModelConfig
 from scanline.model.precision import DEFERRED
 from scanline.model.state import State
-
-IN_L2 = 1 << 23  # bytes that are read, and as many written: 16 MiB together, less than any L2 cache of these GPUs
-LAUNCHES = 43  # of a step of the paper's MNIST model
-
-
-def ceilings(sizes: Sizes) -> Iterator[Finding]:
-    """Yield rates of torch's copy and products, and the time of a launch in a graph that does next to nothing."""
-    for name, size, note in (("copy", sizes.copied, "beyond any cache"), ("copy_in_l2", IN_L2, "16 MiB together")):
-        rate = copy_rate(sizes.device, sizes.seconds, min(size, sizes.copied))
-        yield Finding(f"ceilings/{name}", rate / 1e12, "TB/s", f"read + written, {note}")
-    for dtype, tf32 in ((torch.float32, False), (torch.float32, True), (torch.float16, False)):
-        rate = product_rate(dtype, tf32, sizes)
-        yield Finding(f"ceilings/product/{'tf32' if tf32 else bits_of(dtype)}", rate, "TFLOP/s", f"{sizes.side}^3")
-    for chained in (False, True) if not sizes.dry else (False,):
-        yield from attempt(f"ceilings/launch/{name_of(chained)}", partial(launch_time, chained, sizes))
-
-
-def name_of(chained: bool) -> str:
-    return "chained" if chained else "unchained"
-
-
-def product_rate(dtype: torch.dtype, tf32: bool, sizes: Sizes) -> float:
-    """Return TFLOP/s of torch's product of two large square matrices."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    try:
-        side = sizes.side
-        return 2 * side**3 / products_seconds([(side, side)], side, sizes.device, sizes.seconds, dtype) / 1e12
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def launch_time(chained: bool, sizes: Sizes) -> Iterator[Finding]:
-    """Yield the time of one launch after another of a kernel that changes one row."""
-    x, weight, bias = (torch.ones(*shape, device=sizes.device) for shape in ((1, 256), (256,), (256,)))
-    time = microseconds(lambda: layer_norm(x, weight, bias, chained), sizes, LAUNCHES)
-    yield Finding(f"ceilings/launch/{name_of(chained)}", time, "us", "in a graph, one row of LayerNorm")
 
 
 def state_tiles(sizes: Sizes) -> Iterator[Finding]:

@@ -41,8 +41,8 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
 
 
 def bench(sizes: Sizes) -> Iterator[Finding]:
-    """Yield what `scanline bench` measures of each model and no other part does: an image alone from the call to its
-    last byte, likelihoods, memory from an image's first byte to its last, and the authors' library."""
+    """Yield what `scanline bench` measures of each model and no other part does: copies and products alone, an image
+    alone from the call to its last byte, likelihoods, memory from its first byte to its last, the authors' library."""
     if missing := missing_library():
         yield Finding("authors", None, note=missing)
     for name in sizes.models(*MODELS):
@@ -55,6 +55,9 @@ def _bench(name: str, skip: tuple[str, ...], sizes: Sizes) -> Iterator[Finding]:
     options = BenchOptions(AUTHORS_IN_FLIGHT, max(sizes.seconds, 0.01), skip, backend=backend)
     result = run_bench(model(name, sizes), name, options)
     alone, prefill, scoring, memory = (result[key] for key in ("one_image", "prefill", "scoring", "over_position"))
+    ceilings = result["ceilings"]
+    yield Finding(f"ceilings/{name}/copy", ceilings["copy_bytes"] / 1e12, "TB/s", "read + written, beyond any cache")
+    yield Finding(f"ceilings/{name}/products", ceilings["matrix_flop"] / 1e12, "TFLOP/s", "torch, the model's float32")
     note = f"p99 {1e3 * alone['ours']['seconds_p99']:.1f}; backend {result['configuration']['backend']}"
     yield Finding(f"one_image/{name}", 1e3 * alone["ours"]["seconds_median"], "ms", note)
     yield Finding(f"one_image/{name}/step", 1e3 * alone["ours"]["step_ms"], "us")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
-from benchmarks.gpu.kernels import ceilings, kernel_profile, state_tiles
+from benchmarks.gpu.kernels import kernel_profile, state_tiles
 from benchmarks.gpu.painting import bench, rates
 from benchmarks.gpu.reading import likelihoods, reading
 from benchmarks.gpu.results import Finding
@@ -31,9 +31,8 @@ PARTS = (
     Part("tests", run_tests, 90, "tests of kernels and of the CUDA backend, on this device"),
     Part("self_test", self_test, 10, "the backend that a server would choose, and whether it passes its own check"),
     Part("same_bits", same_bits, 10, "bits, s and z of images, alone and among thousands"),
-    Part("ceilings", ceilings, 12, "copies, products, launches"),
     Part("rates", rates, 50, "images/s with 1 to 10,000 in flight"),
-    Part("bench", bench, 60, "`scanline bench`: one image, scoring, memory over positions, the authors' library"),
+    Part("bench", bench, 60, "`scanline bench`: ceilings, one image, scoring, memory, the authors' library"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
     Part("likelihoods", likelihoods, 40, "scoring and classification, by passes with and without graphs"),

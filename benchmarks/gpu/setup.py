@@ -47,7 +47,6 @@ class Sizes:
     steps: int  # of one timed call
     seconds: float  # for each number
     copied: int  # bytes of a copy, more than any cache
-    side: int  # of the square products
     read: int  # images that are read, scored or completed together
     judged: int  # images that are scored in one call, and on which 16-bit states are judged
 
@@ -66,11 +65,10 @@ class Sizes:
 
 ON_GPU = Sizes(
     dry=False, in_flight=(4096, 10_000, 1024, 256, 64, 8, 1), most=4096, compared=(1, 64, 1024, 4096, 10_000),
-    steps=32, seconds=0.3, copied=1 << 30, side=8192, read=256, judged=512,
+    steps=32, seconds=0.3, copied=1 << 30, read=256, judged=512,
 )  # fmt: skip
 DRY = Sizes(
-    dry=True, in_flight=(3, 1), most=3, compared=(1, 3), steps=2, seconds=0.0, copied=1 << 12, side=16, read=2,
-    judged=2,
+    dry=True, in_flight=(3, 1), most=3, compared=(1, 3), steps=2, seconds=0.0, copied=1 << 12, read=2, judged=2,
 )  # fmt: skip
 
 

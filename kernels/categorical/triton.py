@@ -54,27 +54,10 @@ def sample(
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sample(
-    parameters,
-    slots,
-    images,
-    known,
-    bits,
-    known_bits,
-    temperature,
-    seed,
-    index,
-    position,
-    label,
-    partner,
-    guidance,
-    code_range,
-    batch,
-    length,
-    values: tl.constexpr,
-    ln2: tl.constexpr,
-    block: tl.constexpr,
-    chained: tl.constexpr,
-):
+    parameters, slots, images, known, bits, known_bits, temperature, seed, index, position, label, partner, guidance,
+    code_range, batch, length,
+    values: tl.constexpr, ln2: tl.constexpr, block: tl.constexpr, chained: tl.constexpr,
+):  # fmt: skip
     # Parameters come from the previous kernel, and images and positions of this byte were read by kernels before it.
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)

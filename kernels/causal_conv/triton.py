@@ -98,17 +98,9 @@ def _run(
 
 @triton.jit
 def _normed(
-    x,
-    moments,
-    weight,
-    bias,
-    row,
-    there,
-    depth: tl.constexpr,
-    block: tl.constexpr,
-    padded_blocks: tl.constexpr,
-    epsilon: tl.constexpr,
-):
+    x, moments, weight, bias, row, there,
+    depth: tl.constexpr, block: tl.constexpr, padded_blocks: tl.constexpr, epsilon: tl.constexpr,
+):  # fmt: skip
     """Return rows [1, block] of x as the fused product reads them; zeros or of no meaning where not `there` [1]."""
     d = tl.arange(0, block)
     value = tl.load(x + row[:, None] * depth + d[None, :], mask=there[:, None] & (d[None, :] < depth), other=0.0)
@@ -121,29 +113,14 @@ def _normed(
 
 @triton.jit(do_not_specialize=["rows", "batch"])  # one program code for all batches
 def _causal_conv(
-    x,
-    slots,
-    position,
-    conv_state,
-    weight,
-    bias,
-    moments,
-    conv_weight,
-    out,
+    x, slots, position, conv_state, weight, bias, moments, conv_weight, out,
     reads: tl.constexpr,
-    rows,
-    batch,
-    channels: tl.constexpr,
-    width: tl.constexpr,
-    kept: tl.constexpr,
-    depth: tl.constexpr,
-    block: tl.constexpr,
-    padded_blocks: tl.constexpr,
-    epsilon: tl.constexpr,
-    chained: tl.constexpr,
-):
+    rows, batch,
+    channels: tl.constexpr, width: tl.constexpr, kept: tl.constexpr, depth: tl.constexpr, block: tl.constexpr,
+    padded_blocks: tl.constexpr, epsilon: tl.constexpr, chained: tl.constexpr,
+):  # fmt: skip
     # Slots come from the L2, where the kernel before the previous one wrote them.
-    row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot causal_conv with
+    row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot be mixed with
     slot = tl.load(slots + row, cache_modifier=".cg")
     live = slot >= 0
     pixel = tl.load(position + (row if reads else slot), mask=live, other=0) // channels
@@ -187,24 +164,10 @@ def _causal_conv(
 
 @triton.jit(do_not_specialize=["rows", "batch"])  # one program code for all batches
 def _keep(
-    x,
-    slots,
-    position,
-    conv_state,
-    weight,
-    bias,
-    moments,
-    rows,
-    batch,
-    channels: tl.constexpr,
-    width: tl.constexpr,
-    kept: tl.constexpr,
-    depth: tl.constexpr,
-    block: tl.constexpr,
-    padded_blocks: tl.constexpr,
-    epsilon: tl.constexpr,
-    chained: tl.constexpr,
-):
+    x, slots, position, conv_state, weight, bias, moments, rows, batch,
+    channels: tl.constexpr, width: tl.constexpr, kept: tl.constexpr, depth: tl.constexpr, block: tl.constexpr,
+    padded_blocks: tl.constexpr, epsilon: tl.constexpr, chained: tl.constexpr,
+):  # fmt: skip
     # The last `kept` rows of each image: those so many pixels after which there is none.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     slot = tl.load(slots + row, cache_modifier=".cg")

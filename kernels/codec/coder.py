@@ -39,8 +39,10 @@ class Decoder:
 
     def _fill(self) -> None:
         while self.range < MIN_RANGE:
-            self.value = self.value << 8 | (self.code[self.at] if self.at < len(self.code) else 0)
-            self.at, self.range = self.at + 1, self.range << 8
+            byte = self.code[self.at] if self.at < len(self.code) else 0
+            self.value = self.value << 8 | byte
+            self.range <<= 8
+            self.at += 1
 
 
 def longest_code(symbols: int) -> int:

@@ -114,24 +114,10 @@ def _launch(
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _categorical(
-    parameters,
-    slots,
-    images,
-    known,
-    position,
-    code,
-    code_at,
-    code_value,
-    code_range,
-    out,
-    table,
-    batch,
-    length,
+    parameters, slots, images, known, position, code, code_at, code_value, code_range, out, table, batch, length,
     code_length,
-    values: tl.constexpr,
-    block: tl.constexpr,
-    chained: tl.constexpr,
-):
+    values: tl.constexpr, block: tl.constexpr, chained: tl.constexpr,
+):  # fmt: skip
     wait(chained)
     b, slot, live, place = _rows(slots, position, code_range, batch, block)
     # Of images that are decoded, only those with a code are live: a program without one ends before it loads a logit.
@@ -164,31 +150,13 @@ def _categorical(
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _pixels(
-    parameters,
-    base,
-    slots,
-    images,
-    known,
-    position,
-    code,
-    code_at,
-    code_value,
-    code_range,
-    out,
-    table,
-    batch,
-    length,
-    code_length,
-    components,
+    parameters, base, slots, images, known, position, code, code_at, code_value, code_range, out, table, batch, length,
+    code_length, components,
     channels: tl.constexpr,
     width,
-    block_k: tl.constexpr,
-    block_c: tl.constexpr,
-    scale: tl.constexpr,
-    values: tl.constexpr,
-    block: tl.constexpr,
+    block_k: tl.constexpr, block_c: tl.constexpr, scale: tl.constexpr, values: tl.constexpr, block: tl.constexpr,
     chained: tl.constexpr,
-):
+):  # fmt: skip
     wait(chained)
     b, slot, live, place = _rows(slots, position, code_range, batch, block)
     # As above: a program without a code, or without a row, loads nothing more.

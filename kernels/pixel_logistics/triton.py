@@ -120,32 +120,13 @@ def _scales(first, k, channel: tl.constexpr, components, channels: tl.constexpr,
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sample(
-    parameters,
-    base,
-    slots,
-    images,
-    known,
-    bits,
-    known_bits,
-    temperature,
-    seed,
-    index,
-    position,
-    costs,
-    partner,
-    code_range,
-    batch,
-    length,
-    components,
+    parameters, base, slots, images, known, bits, known_bits, temperature, seed, index, position, costs, partner,
+    code_range, batch, length, components,
     channels: tl.constexpr,
     width,
-    block_k: tl.constexpr,
-    block_c: tl.constexpr,
-    scale: tl.constexpr,
-    ln2: tl.constexpr,
-    block: tl.constexpr,
+    block_k: tl.constexpr, block_c: tl.constexpr, scale: tl.constexpr, ln2: tl.constexpr, block: tl.constexpr,
     chained: tl.constexpr,
-):
+):  # fmt: skip
     # Parameters come from the previous kernel, and images and positions of this pixel were read by kernels before it.
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
@@ -204,31 +185,13 @@ def _sample(
 
 @triton.jit
 def _sample_guided(
-    parameters,
-    base,
-    slots,
-    images,
-    known,
-    bits,
-    known_bits,
-    temperature,
-    seed,
-    index,
-    position,
-    label,
-    partner,
-    guidance,
-    length,
-    components,
+    parameters, base, slots, images, known, bits, known_bits, temperature, seed, index, position, label, partner,
+    guidance, length, components,
     channels: tl.constexpr,
     width,
-    block_k: tl.constexpr,
-    block_c: tl.constexpr,
-    scale: tl.constexpr,
-    values: tl.constexpr,
-    least: tl.constexpr,
+    block_k: tl.constexpr, block_c: tl.constexpr, scale: tl.constexpr, values: tl.constexpr, least: tl.constexpr,
     chained: tl.constexpr,
-):
+):  # fmt: skip
     wait(chained)
     # One image a program, in tensors of one row: its many warps share the [256, K] log-probabilities of each label,
     # which are in registers.

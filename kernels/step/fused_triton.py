@@ -131,26 +131,11 @@ def step(state, total, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.
 
 @triton.jit
 def _step(
-    projected,
-    s,
-    z,
-    deferred,
-    position,
-    slots,
-    y,
-    heads,
-    key_width: tl.constexpr,
-    value_width: tl.constexpr,
-    every: tl.constexpr,
-    step_bytes: tl.constexpr,
-    epsilon: tl.constexpr,
-    feature_map: tl.constexpr,
-    at_once: tl.constexpr,
-    block_h: tl.constexpr,
-    block_c: tl.constexpr,
-    block_m: tl.constexpr,
-    chained: tl.constexpr,
-):
+    projected, s, z, deferred, position, slots, y, heads,
+    key_width: tl.constexpr, value_width: tl.constexpr, every: tl.constexpr, step_bytes: tl.constexpr,
+    epsilon: tl.constexpr, feature_map: tl.constexpr, at_once: tl.constexpr, block_h: tl.constexpr,
+    block_c: tl.constexpr, block_m: tl.constexpr, chained: tl.constexpr,
+):  # fmt: skip
     # A program is a block of heads [h] of one image, and holds their whole states [h, C, M] in registers. Of many
     # images, states are most of what a step moves through memory: each number is loaded once and stored at most once.
     # The slot comes from the L2: see the early reads below.

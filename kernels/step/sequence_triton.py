@@ -43,26 +43,11 @@ def fused_recurrent_sequence(
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sequence(
-    projected,
-    s,
-    z,
-    deferred,
-    at,
-    begin,
-    end,
-    y,
-    batch,
-    heads,
-    key_width: tl.constexpr,
-    value_width: tl.constexpr,
-    every: tl.constexpr,
-    step_bytes: tl.constexpr,
-    epsilon: tl.constexpr,
-    feature_map: tl.constexpr,
-    block_h: tl.constexpr,
-    block_c: tl.constexpr,
+    projected, s, z, deferred, at, begin, end, y, batch, heads,
+    key_width: tl.constexpr, value_width: tl.constexpr, every: tl.constexpr, step_bytes: tl.constexpr,
+    epsilon: tl.constexpr, feature_map: tl.constexpr, block_h: tl.constexpr, block_c: tl.constexpr,
     block_m: tl.constexpr,
-):
+):  # fmt: skip
     # A program is a block of heads [h] of one image, as in fused_triton.
     image = tl.program_id(0).to(tl.int64)
     first, stop = tl.load(begin + image), tl.load(end + image)

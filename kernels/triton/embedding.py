@@ -53,24 +53,9 @@ def check_classes(
 
 @triton.jit
 def _embed(
-    slots,
-    images,
-    position,
-    values,
-    places,
-    x,
-    active,
-    at,
-    moments,
-    classes,
-    labels,
-    length,
-    first,
-    start,
-    width: tl.constexpr,
-    columns: tl.constexpr,
-    block: tl.constexpr,
-):
+    slots, images, position, values, places, x, active, at, moments, classes, labels, length, first, start,
+    width: tl.constexpr, columns: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     # The next byte of the program's image; a finished one is inactive in all later launches of the step.
     image = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + image)

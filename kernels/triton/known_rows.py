@@ -38,23 +38,9 @@ def write_rows(
 
 @triton.jit(do_not_specialize=["batch", "steps", "length"])  # one program code for all batches
 def _write_rows(
-    begin,
-    position,
-    stops,
-    images,
-    slots,
-    rows,
-    at,
-    first,
-    last,
-    values,
-    batch,
-    steps,
-    length,
-    size: tl.constexpr,
-    block_c: tl.constexpr,
-    block: tl.constexpr,
-):
+    begin, position, stops, images, slots, rows, at, first, last, values, batch, steps, length,
+    size: tl.constexpr, block_c: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = row < batch * steps
     image, start = row % batch, tl.load(begin)

@@ -30,16 +30,9 @@ def layer_norm(
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _layer_norm(
-    x,
-    weight,
-    bias,
-    batch,
-    width: tl.constexpr,
-    epsilon: tl.constexpr,
-    rows: tl.constexpr,
-    block: tl.constexpr,
-    chained: tl.constexpr,
-):
+    x, weight, bias, batch,
+    width: tl.constexpr, epsilon: tl.constexpr, rows: tl.constexpr, block: tl.constexpr, chained: tl.constexpr,
+):  # fmt: skip
     wait(chained)
     b = tl.program_id(0).to(tl.int64) * rows + tl.arange(0, rows)
     d = tl.arange(0, block)

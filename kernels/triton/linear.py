@@ -146,31 +146,11 @@ def _add(sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, high, low,
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _linear(
-    x,
-    high,
-    low,
-    bias,
-    out,
-    norm_weight,
-    norm_bias,
-    moments,
-    residual,
-    out_moments,
-    slots,
-    label,
-    batch,
-    width: tl.constexpr,
-    depth: tl.constexpr,
-    padded_blocks: tl.constexpr,
-    epsilon: tl.constexpr,
-    activation: tl.constexpr,
-    rows: tl.constexpr,
-    columns: tl.constexpr,
-    step: tl.constexpr,
-    early: tl.constexpr,
-    scale: tl.constexpr,
-    chained: tl.constexpr,
-):
+    x, high, low, bias, out, norm_weight, norm_bias, moments, residual, out_moments, slots, label, batch,
+    width: tl.constexpr, depth: tl.constexpr, padded_blocks: tl.constexpr, epsilon: tl.constexpr,
+    activation: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, step: tl.constexpr, early: tl.constexpr,
+    scale: tl.constexpr, chained: tl.constexpr,
+):  # fmt: skip
     # A program holds the sums of a tile of outputs by rows in registers, in two parts, and passes over all of K once:
     # no sum is divided among programs, so its order does not depend on how many rows there are. Rows beyond the batch
     # are masked, not left out, so that every program runs the same instructions.

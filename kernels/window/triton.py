@@ -73,36 +73,12 @@ def _reference(image, pixel, channel, width, channels, outside, live):
 
 @triton.jit
 def _read_window(
-    slots,
-    images,
-    position,
-    table,
-    places,
-    inputs,
-    x,
-    active,
-    at,
-    classes,
-    labels,
-    length,
-    stride,
-    width: tl.constexpr,
-    channels: tl.constexpr,
-    rows: tl.constexpr,
-    columns: tl.constexpr,
-    waves: tl.constexpr,
-    wave_rows: tl.constexpr,
-    wave_columns: tl.constexpr,
-    outside: tl.constexpr,
-    centred: tl.constexpr,
-    values: tl.constexpr,
-    wave_inputs: tl.constexpr,
-    model_width: tl.constexpr,
-    block_v: tl.constexpr,
-    block_c: tl.constexpr,
-    block_w: tl.constexpr,
-    block_d: tl.constexpr,
-):
+    slots, images, position, table, places, inputs, x, active, at, classes, labels, length, stride,
+    width: tl.constexpr, channels: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, waves: tl.constexpr,
+    wave_rows: tl.constexpr, wave_columns: tl.constexpr, outside: tl.constexpr, centred: tl.constexpr,
+    values: tl.constexpr, wave_inputs: tl.constexpr, model_width: tl.constexpr, block_v: tl.constexpr,
+    block_c: tl.constexpr, block_w: tl.constexpr, block_d: tl.constexpr,
+):  # fmt: skip
     # A program is one image: what it reads lies in one row of bytes, and is written in order, for a product to load as
     # vectors. The next pixel of the program's image; a finished one is inactive in all later launches of the step.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with

@@ -110,7 +110,8 @@ class CpuBackend(Backend):
         if len(wide) and parameters is None:
             return self.prefill_parameters(batch)[0]
         start, stop, size = int(batch.state.position[0]), int(batch.stops[0]), self.config.step_bytes
-        whole, length = start % size == stop % size == 0, batch.images.shape[1]
+        whole = start % size == stop % size == 0
+        length = batch.images.shape[1]
         if length != self.config.bytes or not start < stop <= length or not whole:  # beyond them lies other memory
             raise ValueError(_cannot_run(start, stop, batch))
         bits = torch.empty(len(batch.images), stop - start, dtype=torch.float64)
@@ -152,13 +153,14 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     ]
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
     mixture = "categorical" if config.predicts == "categorical" else "pixel_logistics"
-    shape.reads, shape.predicts = (
-        cpu_kernels.READS["window" if config.step == "pixel" else "byte"],
-        cpu_kernels.PREDICTS[mixture],
-    )
-    shape.pre_norm, shape.gelu = config.norm == "pre", config.activation == "gelu"
-    shape.concat, shape.axial = config.embedding_join == "concat", config.position == "axial"
-    shape.exp_scale, shape.centred = config.scale == "exp", config.window_centred
+    shape.reads = cpu_kernels.READS["window" if config.step == "pixel" else "byte"]
+    shape.predicts = cpu_kernels.PREDICTS[mixture]
+    shape.pre_norm = config.norm == "pre"
+    shape.gelu = config.activation == "gelu"
+    shape.concat = config.embedding_join == "concat"
+    shape.axial = config.position == "axial"
+    shape.exp_scale = config.scale == "exp"
+    shape.centred = config.window_centred
     shape.skip = config.predicts == "pixel_logistics"
     shape.classes = len(config.classes)
     return shape

@@ -87,7 +87,10 @@ class CudaBackend(Backend):
         narrow: bool = False,
     ) -> None:
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
-        self.model, self.config, self.state_dtype, self.options = model, model.config, state_dtype, options
+        self.model = model
+        self.config = model.config
+        self.state_dtype = state_dtype
+        self.options = options
         passes = tuple((images, min(steps, self.config.steps)) for images, steps in options.prefill_graphs)
         self.prefill_images, self.prefill_steps = passes[-1]
         self.deferred = options.deferred
@@ -108,7 +111,8 @@ class CudaBackend(Backend):
             self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, passes, state)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
-        self.partner, self.is_coded = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+        self.partner = np.zeros(0, np.int64)
+        self.is_coded = np.zeros(0, np.bool_)
         self.graphs: dict[tuple[int, int, bool], Replay] = {}  # by size, number of steps and whether codes are read
 
     @torch.inference_mode()
@@ -144,7 +148,8 @@ class CudaBackend(Backend):
         """See Backend.place."""
         self._follow(pool)
         slots = arrivals.slots.numpy()
-        self.partner[slots], self.is_coded[slots] = arrivals.partner.numpy(), False
+        self.partner[slots] = arrivals.partner.numpy()
+        self.is_coded[slots] = False
         pool.place(arrivals)
 
     def put_codes(self, pool: SlotPool, slots: np.ndarray, decoders: Sequence[Decoder]) -> None:
@@ -157,7 +162,8 @@ class CudaBackend(Backend):
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance: the slots are packed into graphs, whichever their numbers are."""
         self._follow(pool)
-        clock, slots = DeviceClock(self.device), self._pairs_first(slots)
+        clock = DeviceClock(self.device)
+        slots = self._pairs_first(slots)
         most = self.options.sizes[-1]
         for first in range(0, len(slots), most):
             chosen = slots[first : first + most]
@@ -165,7 +171,8 @@ class CudaBackend(Backend):
             numbers = torch.full((size,), -1, pin_memory=self.on_gpu)
             numbers[: len(chosen)] = torch.from_numpy(chosen)
             self.buffers.slots[:size].copy_(numbers, non_blocking=True)
-            left, decodes = steps, bool(self.is_coded[chosen].any())
+            decodes = bool(self.is_coded[chosen].any())
+            left = steps
             for in_graph in self._graph_steps(size):
                 for _ in range(left // in_graph):
                     self._graph(pool, size, in_graph, decodes)()
@@ -188,12 +195,15 @@ class CudaBackend(Backend):
         return self.kernel_prefill.run(batch)
 
     def close(self) -> None:
-        self.pool, self.graphs, self.kernel_prefill.graphs = None, {}, {}
+        self.pool = None
+        self.graphs = {}
+        self.kernel_prefill.graphs = {}
 
     def _follow(self, pool: SlotPool) -> None:
         """Know nothing of the slots of another pool."""
         if len(self.partner) != len(pool.images):
-            self.partner, self.is_coded = np.zeros(len(pool.images), np.int64), np.zeros(len(pool.images), np.bool_)
+            self.partner = np.zeros(len(pool.images), np.int64)
+            self.is_coded = np.zeros(len(pool.images), np.bool_)
 
     def _pairs_first(self, slots: np.ndarray) -> np.ndarray:
         """Return slots [n] in another order: first those of guided images, both of one in a row."""

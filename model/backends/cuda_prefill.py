@@ -37,9 +37,13 @@ class KernelPrefill:
     def __init__(
         self, kernels: KernelSequence, buffers: Buffers, passes: tuple[tuple[int, int], ...], state: State
     ) -> None:
-        self.kernels, self.buffers, self.config, self.passes = kernels, buffers, kernels.config, passes
+        self.kernels = kernels
+        self.buffers = buffers
+        self.config = kernels.config
+        self.passes = passes
         self.device = device = buffers.slots.device
-        self.most, rows = passes[-1][0], max(images * steps for images, steps in passes)
+        self.most = passes[-1][0]
+        rows = max(images * steps for images, steps in passes)
         size = self.config.step_bytes
         assert rows <= len(buffers.slots)
         # Of each image; `first` and `last` are the steps of a pass that it runs.
@@ -51,9 +55,9 @@ class KernelPrefill:
         self.at, self.row = torch.zeros(2, rows, dtype=torch.int64, device=device)
         self.steps = _known_steps(rows, size, device)
         self.by_byte = isinstance(kernels.distribution, PixelLogistics)
-        self.costs = (
-            torch.zeros_like(self.steps.images, dtype=torch.float64) if self.by_byte else self.steps.bits[:, None]
-        )
+        self.costs = self.steps.bits[:, None]
+        if self.by_byte:
+            self.costs = torch.zeros_like(self.steps.images, dtype=torch.float64)
         self.intervals = torch.zeros(rows, size, 2, dtype=torch.int32, device=device)
         # By images and steps, whether intervals are written, and in_one_launch
         self.graphs: dict[tuple[int, int, bool, bool], Replay] = {}
@@ -78,8 +82,10 @@ class KernelPrefill:
     def one_launch_is_exact(self, state_dtype: torch.dtype, deferred: int) -> bool:
         """Return whether the recurrence of many positions in one launch has the bits of a launch for each, on this
         device: both are compiled from the same functions, each on its own."""
-        config, device, batch = self.config, self.device, 2
-        steps, how = 4 * (deferred + 1) - 1, (config.step_bytes, config.feature_map)  # the last are all deferred
+        config, device = self.config, self.device
+        batch = 2
+        steps = 4 * (deferred + 1) - 1  # the last are all deferred
+        how = config.step_bytes, config.feature_map
         width = config.heads * (2 * config.key_width + config.value_width)
         projected = torch.randn(steps * batch, width, generator=torch.Generator().manual_seed(0)).to(device)
         state = State.zeros(replace(config, layers=1), batch, device, state_dtype, deferred)
@@ -96,10 +102,13 @@ class KernelPrefill:
 
     def _run_images(self, batch: PrefillBatch, some: slice, start: int, bits: torch.Tensor) -> None:
         """Run the bytes from `start` on of `some` images of a batch; write their bits [n, N or fewer], which are 0."""
-        own, stop, coded = slice(0, len(bits)), int(batch.stops[some].max()), batch.intervals is not None
+        own = slice(0, len(bits))
+        stop = int(batch.stops[some].max())
+        coded = batch.intervals is not None
         images, steps = next(each for each in self.passes if each[0] >= len(bits))
         self.state.put(own, batch.state.part(some.start, some.stop))
-        self.images[own], self.labels[own] = batch.images[some], batch.labels[some]
+        self.images[own] = batch.images[some]
+        self.labels[own] = batch.labels[some]
         self.stops.zero_()  # of images that are not there
         self.stops[own] = to_device(batch.stops[some], self.device)
         self.begin.fill_(start)

@@ -220,10 +220,12 @@ class _WindowInput:
     def __init__(self, model: Transformer, launches: _Launches) -> None:
         assert isinstance(model.embedding, WindowInput)
         assert model.window is not None
-        self.window, first = model.window, model.embedding.linear
+        self.window = model.window
+        first = model.embedding.linear
         self.table = wave_table(self.window.waves).to(model.device)
         pixels = torch.arange(model.config.height * model.config.width, device=model.device)
-        self.places, self.classes = model.embedding.place(pixels), _classes(model)
+        self.places = model.embedding.place(pixels)
+        self.classes = _classes(model)
         # Not chained: its residual is written by the launch before it, so it may not be fetched early.
         self.linear = _Product(self._pad(first.weight), first.bias, replace(launches, chained=False))
         self.skip = None
@@ -255,7 +257,9 @@ class _Block:
     """A residual block between the window and the layers."""
 
     def __init__(self, block: Block, activation: str, launches: _Launches) -> None:
-        self.norm, self.activation, self.conv_weight = _norm(block.norm), activation, block.taps
+        self.norm = _norm(block.norm)
+        self.activation = activation
+        self.conv_weight = block.taps
         self.expand = _Product.of(block.expand, launches)
         self.contract = _Product.of(block.contract, launches)
 
@@ -272,7 +276,9 @@ class _Block:
 
 class _Layer:
     def __init__(self, layer: Layer, launches: _Launches) -> None:
-        self.config, self.chained, self.conv_weight = layer.config, launches.chained, layer.taps
+        self.config = layer.config
+        self.chained = launches.chained
+        self.conv_weight = layer.taps
         self.query_key_value = _Product.of(layer.query_key_value, launches)
         self.attention_out = _Product.of(layer.attention_out, launches)
         self.feed_forward_in = _Product.of(layer.feed_forward_in, launches)
@@ -284,7 +290,8 @@ class _Layer:
 
     def run(self, buffers: Buffers, i: int, labels: Tensor, recur: Callable[[int], None], conv: Conv) -> None:
         """Update buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
-        moments, of = buffers.moments if self.config.norm == "pre" else None, (buffers.active, labels)
+        moments = buffers.moments if self.config.norm == "pre" else None
+        of = buffers.active, labels
         self.query_key_value(buffers.x, buffers.projected, self.before[0], moments=moments)
         recur(i)
         self.attention_out(buffers.attended, buffers.x, residual=buffers.x, out_moments=moments)

@@ -114,14 +114,17 @@ def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Arra
 def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
     """Return of groups `slots` [G, P] the weights [G, P] relative to the largest, the bits [G] of their mean, and the
     effective number of particles [G], whose minimum the pool keeps."""
-    xp, cost, smallest = _namespace(slots), _like(slots, pool.known_bits)[slots], _like(slots, pool.effective_particles)
+    xp = _namespace(slots)
+    smallest = _like(slots, pool.effective_particles)
+    cost = _like(slots, pool.known_bits)[slots]
     cost = xp.where(xp.isnan(cost), xp.inf, cost)
     least = xp.amin(cost, 1)
     # Where every particle has ruled out a known byte, all weigh the same, and the evidence is infinite.
     impossible = xp.isinf(least)
     below = xp.where(impossible, 0.0, least)[:, None] - cost
     weights = (power_of_two(xp.where(impossible[:, None], 0.0, below)) * UNIT).round() / UNIT
-    total, squares = weights.sum(1), ((weights * weights * UNIT).round() / UNIT).sum(1)
+    total = weights.sum(1)
+    squares = ((weights * weights * UNIT).round() / UNIT).sum(1)
     effective = total * total / squares
     smallest[slots] = xp.minimum(smallest[slots], effective[:, None])
     return weights, least - logarithm(total * (1 / slots.shape[1])), effective
@@ -161,9 +164,11 @@ def _drawn(weights: Array, points: Array) -> Array:
 def power_of_two(x: Array) -> Array:
     """Return 2^x for x <= 0, float64, within 1e-14 of it, and 0 below 2^-100: by additions, multiplications and moves
     of bits alone, so that it has the same bits on every device, which torch's own function does not promise."""
-    xp, bounded = _namespace(x), x.clip(min=-100.0)
+    xp = _namespace(x)
+    bounded = x.clip(min=-100.0)
     whole = bounded.round()
-    part, power = bounded - whole, EXPONENTIAL[0]
+    part = bounded - whole
+    power = EXPONENTIAL[0]
     for factor in EXPONENTIAL[1:]:
         power = power * part + factor
     power = power * ((xp.asarray(whole, dtype=xp.int64) + 1023) << 52).view(xp.float64)
@@ -177,7 +182,8 @@ def logarithm(x: Array) -> Array:
     low = mantissa < math.sqrt(0.5)
     mantissa, exponent = xp.where(low, mantissa * 2, mantissa), xp.where(low, exponent - 1, exponent)
     ratio = (mantissa - 1.0) / (mantissa + 1.0)
-    square, series = ratio * ratio, LOGARITHM[0]
+    square = ratio * ratio
+    series = LOGARITHM[0]
     for factor in LOGARITHM[1:]:
         series = series * square + factor
     return exponent + ratio * series

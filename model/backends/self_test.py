@@ -130,7 +130,8 @@ class _Images:
         count, size = len(outcome.images), self.config.step_bytes
         state = State.zeros(self.config, count)
         bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
-        index, other = torch.arange(count), 0
+        index = torch.arange(count)
+        other = 0  # bytes than those that the reference draws
         # The reference runs over the painted bytes, not its own, so that one other byte is one difference.
         for step in range(self.steps):
             places = state.position.unsqueeze(1) + torch.arange(size)  # [n, bytes of a step]
@@ -166,7 +167,8 @@ class _Images:
 
     def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
         """Raise WrongResultsError where a guided image in slots 0 and 1 has other bytes than the reference draws."""
-        arrivals, pair = Arrivals.empty(2, self.config.bytes, pinned=not slots.on_host), np.arange(2)
+        pair = np.arange(2)
+        arrivals = Arrivals.empty(2, self.config.bytes, pinned=not slots.on_host)
         arrivals.slots.copy_(torch.arange(2))
         arrivals.label.copy_(torch.tensor([1, 0]))
         arrivals.partner.copy_(torch.tensor([1, -1]))
@@ -178,12 +180,16 @@ class _Images:
         backend.advance(slots, pair, self.steps).wait()
         images = torch.from_numpy(backend.fetch(slots, pair).wait().images)
         slots.empty_slots(pair)
-        state, bad = State.zeros(self.config, 2), 0
-        size, weight, distribution = self.config.step_bytes, torch.tensor([GUIDANCE]), self.reference.distribution
+        state = State.zeros(self.config, 2)
+        size = self.config.step_bytes
+        weight = torch.tensor([GUIDANCE])
+        distribution = self.reference.distribution
+        bad = 0  # bytes
         for position in range(self.config.first, self.stop, size):
             with_class, without = self.reference.step(images, state, torch.tensor([1, 0])).split(1)
             draws = uniforms(torch.tensor([[SEED]]), torch.tensor([[0]]), torch.arange(position, position + size))
-            values, known = images[:1, position : position + size], torch.zeros(1, size, dtype=torch.bool)
+            values = images[:1, position : position + size]
+            known = torch.zeros(1, size, dtype=torch.bool)
             drawn = distribution.sample_guided(with_class, without, weight, draws, torch.ones(1), values, known)
             bad += int((drawn != values).sum())
         if not torch.equal(images[0], images[1]):
@@ -198,8 +204,9 @@ class _Images:
         intervals = torch.zeros(count, self.stop, 2, dtype=torch.int32, device=device)
         state = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
         labels = self.label(torch.arange(count))
-        stops, there = np.full(count, self.stop), (images[:count].to(device), labels.to(device))
-        backend.prefill(PrefillBatch.of(there[0], state, stops, there[1], intervals=intervals))
+        stops = np.full(count, self.stop)
+        given = images[:count].to(device)
+        backend.prefill(PrefillBatch.of(given, state, stops, labels.to(device), intervals=intervals))
         codes = [encode(map(tuple, of_image)) for of_image in intervals[:, first:].tolist()]
         arrivals = Arrivals.empty(count, self.config.bytes, pinned=not slots.on_host)
         arrivals.slots.copy_(torch.arange(count))

@@ -35,11 +35,10 @@ class Sample:
     process_bytes: float | None  # of one image; None where the system does not say
 
 
-def sample_scanline(
-    model: Transformer, reference: Reference, images: int, samples: int = SAMPLES, precision: str = DEFAULT
-) -> list[Sample]:
+def sample_scanline(model: Transformer, reference: Reference, images: int, precision: str = DEFAULT) -> list[Sample]:
     """Paint `images` at once from start to end."""
-    device, positions = model.device.type, _positions(model.config, samples)
+    device = model.device.type
+    positions = _positions(model.config)
 
     # What a generator of one image takes is not the images'. Slots are allocated in whole tiles, so count those.
     before = _settled_memory(device)
@@ -98,9 +97,9 @@ def _settled_memory(device: str) -> int:
     return resident_memory(device) or 0
 
 
-def _positions(config: ModelConfig, samples: int) -> list[int]:
+def _positions(config: ModelConfig) -> list[int]:
     """Return where samples are taken, in bytes, from the end of the first call to the last step."""
-    steps = sorted(set(np.linspace(min(STEPS, config.steps), config.steps, samples).astype(int).tolist()))
+    steps = sorted(set(np.linspace(min(STEPS, config.steps), config.steps, SAMPLES).astype(int).tolist()))
     return [config.first + step * config.step_bytes for step in steps]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -22,10 +22,9 @@ from scanline.model.evaluation.metrics import bits_figures, nearest_figures
 from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.likelihood import classification
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.tasks.offline import paint_request, paint_requests
+from scanline.model.tasks.offline import RunOptions, after, paint_request, paint_requests
 
 READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
@@ -121,9 +120,8 @@ def measure_classes(
     classifier: Classifier | None = None,
     guidance: Sequence[float] = (),
     seed: int = 0,
-    precision: str = DEFAULT,
-    backend: str | None = None,
     stage: Stage = lambda what, total, unit: lambda done: None,
+    **options: Unpack[RunOptions],
 ) -> ClassMeasurements:
     """Measure a model that knows the classes of `dataset`, on test images [m, N] uint8 of `classes` [m] uint8.
 
@@ -134,18 +132,18 @@ def measure_classes(
     assert labels is not None
     first = min(classified, len(test))
     progress = stage("classifying with the model", first, "images")
-    with closing(Generator(model, 1, precision=precision, backend=backend)) as generator:
+    with closing(Generator(model, 1, **options)) as generator:
         bits, compared = _under_each_class(generator, test[:first], labels, progress)
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
         progress = stage("scoring test images with their class", len(test) - first, "images")
-        rest = bits_per_dim(model, test[first:], precision, progress, backend, labels[classes[first:]])
+        rest = bits_per_dim(model, test[first:], progress=progress, labels=labels[classes[first:]], **options)
         true = np.concatenate((true, rest))
     samples: list[ClassSamples] = []
     if each and classifier is not None:
         for weight in (1.0, *guidance):
             requests = [GenerateRequest(0, each, seed, label=label, guidance=weight) for label in labels.tolist()]
-            samples.append(_sample(model, classifier, requests, stage, precision=precision, backend=backend))
+            samples.append(_sample(model, classifier, requests, stage, **options))
     by_head = answers_by_head(model, test, classes, stage, labels)
     by_bits = Answers(classes[:first].astype(np.int64), classification.posterior(compared)) if first else None
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
@@ -234,16 +232,21 @@ def _under_each_class(
 
 
 def _sample(
-    model: Transformer, classifier: Classifier, requests: Sequence[GenerateRequest], stage: Stage, **how: Any
+    model: Transformer,
+    classifier: Classifier,
+    requests: Sequence[GenerateRequest],
+    stage: Stage,
+    **options: Unpack[RunOptions],
 ) -> ClassSamples:
     """Paint and classify the samples of a request for each class; only the first of each are kept."""
-    seed, guidance, size = requests[0].seed, requests[0].guidance, requests[0].n * model.config.bytes
+    seed = requests[0].seed
+    guidance = requests[0].guidance
+    size = requests[0].n * model.config.bytes
     guided = "" if guidance == 1 else f", guidance {guidance:g}"
     progress = stage(f"painting samples of each class{guided}", len(requests) * size, "bytes")
     shown, predictions = [], []
     for row, request in enumerate(requests):
-        before = row * size
-        painted = paint_request(model, request, progress=lambda done, before=before: progress(before + done), **how)  # type: ignore[misc]
+        painted = paint_request(model, request, progress=after(row * size, progress), **options)
         shown.append(painted.images[:SHOWN])
         predictions.append(classify(classifier, painted.images))
     return ClassSamples(np.stack(shown), joined(predictions), seed, guidance)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
@@ -10,9 +11,8 @@ from scanline.model.evaluation.classifier import Classifier, Predictions, classi
 from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.images.pictures import known_rows
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.tasks.offline import paint, paint_request
+from scanline.model.tasks.offline import RunOptions, paint, paint_request
 from scanline.model.tasks.paint import PaintedImages
 
 MIN_EACH = 50  # images on each side: fewer say nothing about a distribution
@@ -80,9 +80,8 @@ def compare(
     *,
     seed: int,
     defaults: Defaults = PLAIN,
-    precision: str = DEFAULT,
-    backend: str | None = None,
     stage: Stage = lambda what, total, unit: lambda done: None,
+    **options: Unpack[RunOptions],
 ) -> Comparison:
     """Paint `samples` images and completions, and measure them and the test images.
 
@@ -99,22 +98,23 @@ def compare(
 
     # Paint: samples at temperature 1, which the measures are about, and lower halves of a few test images.
     progress = stage("painting samples", samples * config.bytes, "bytes")
-    painted = paint(model, samples, seed=seed, precision=precision, backend=backend, progress=progress)
+    painted = paint(model, samples, seed=seed, progress=progress, **options)
     known = known_rows(config.height // 2, config)
     progress = stage("painting completions", COMPLETED * COMPLETIONS * config.bytes, "bytes")
     originals = tuple(original.tobytes() for original in data.test[others[:COMPLETED]])
     request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=(known.tobytes(),) * COMPLETED)
-    completed = paint_request(model, request, precision=precision, backend=backend, progress=progress).images
+    completed = paint_request(model, request, progress=progress, **options).images
 
     # Classify what was painted and the test images. A model whose defaults are not plain is judged with them as well,
     # since that is what its users see.
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)
-    choice, by_default = defaults.to_paint(config), None
+    choice = defaults.to_paint(config)
+    by_default = None
     if choice != PLAIN.to_paint(config):
         progress = stage("painting as the model's defaults say", samples * config.bytes, "bytes")
         request = GenerateRequest(0, samples, seed, **choice.to_dict())
-        images = paint_request(model, request, precision=precision, backend=backend, progress=progress).images
+        images = paint_request(model, request, progress=progress, **options).images
         by_default = defaults, classify(classifier, images)
     progress = stage("classifying test images", len(data.test), "images")
     test_predictions = classify(classifier, data.test, progress=progress)

@@ -27,6 +27,7 @@ from scanline.model.inputs import check_guidance
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
+from scanline.model.tasks.offline import RunOptions
 
 log = logging.getLogger("scanline.evaluation")
 
@@ -61,13 +62,12 @@ def evaluate(
     before any work, for invalid arguments.
     """
     model, chosen = _load(directory, str(device), precision, backend)
+    options: RunOptions = {"precision": precision, "backend": chosen}
     config = model.config
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     if datasets.set_in(data) is None:
-        own = _of_pictures(
-            model, data, images, class_samples or 0, guidance, stage, seed=seed, precision=precision, backend=chosen
-        )
+        own = _of_pictures(model, data, images, class_samples or 0, guidance, seed, stage, options)
         if save:
             write_evaluation(directory, own)
         return own
@@ -94,7 +94,7 @@ def evaluate(
         training_labels = datasets.labels(dataset, data, "train", training)
         labelled = LabelledData(dataset, training, training_labels, test, test_labels)
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
-    bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), chosen)
+    bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"), **options)
     result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
     if knows_classes:
@@ -108,9 +108,8 @@ def evaluate(
             classifier=classifier,
             guidance=[weight for weight in dict.fromkeys(guidance) if weight != 1],
             seed=seed,
-            precision=precision,
-            backend=chosen,
             stage=stage,
+            **options,
         )
         result["classes"] = classes.class_figures(measured)
     if labelled is not None and classifier is not None:
@@ -122,9 +121,8 @@ def evaluate(
             samples,
             seed=seed,
             defaults=read_defaults(directory, config),
-            precision=precision,
-            backend=chosen,
             stage=stage,
+            **options,
         )
         result["quality"] = quality(compared)
         if guidance and measured is not None:
@@ -141,29 +139,27 @@ def _of_pictures(
     count: int | None,
     each: int,
     guidance: Sequence[float],
-    stage: Stage,
-    *,
     seed: int,
-    precision: str,
-    backend: str,
+    stage: Stage,
+    options: RunOptions,
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
     published sets. The class head judges `each` samples of each class, without guidance and with these weights."""
-    config, found = model.config, open_for(model.config, data)
+    config = model.config
+    found = open_for(config, data)
     if (each or guidance) and not (each and model.class_head and found.labels):
         raise ValueError("--guidance and --class-samples go together, for a model with a class head")
     for weight in guidance:
         check_guidance(weight, True, config)
     test = found.test[:count]
-    bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), backend)
-    result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": precision}
+    bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"), **options)
+    result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": options["precision"]}
     result |= test_figures(bits, test, config)
     if found.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")
         labels = found.labels.test[: len(test)]
-        result["classes"] = {
-            "true_class": bits_figures(bits_per_dim(model, test, precision, progress, backend, labels))
-        }
+        with_class = bits_per_dim(model, test, progress=progress, labels=labels, **options)
+        result["classes"] = {"true_class": bits_figures(with_class)}
         if by_head := classes.answers_by_head(model, test, labels - 1, stage):
             result["classes"]["by_head"] = by_head.figures()
     if each:

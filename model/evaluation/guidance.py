@@ -2,8 +2,7 @@
 
 Samples painted with each weight, 1 among them, are compared with test images. Guidance that only made the samples of a
 class alike would also make them easier to recognise, so that the shares say little without the distance within classes.
- Samples that show another class than the one asked for raise it; it is therefore also measured
-without them.
+Samples that show another class than the one asked for raise it; it is therefore also measured without them.
 """
 
 from typing import Any

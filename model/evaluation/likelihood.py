@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from typing import Unpack
 
 import numpy as np
 import torch
 
 from scanline.model.network.transformer import Transformer, with_first_byte
-from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
+from scanline.model.tasks.offline import RunOptions
 
 BATCH = 50  # images read at once
 
@@ -28,17 +29,17 @@ def bits(model: Transformer, images: torch.Tensor, labels: torch.Tensor | None =
 def bits_per_dim(
     model: Transformer,
     images: np.ndarray,
-    precision: str = DEFAULT,
+    *,
     progress: Callable[[int], None] = lambda done: None,
-    backend: str | None = None,
     labels: np.ndarray | None = None,
+    **options: Unpack[RunOptions],
 ) -> np.ndarray:
     """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints.
 
     `progress` gets the number of images done. labels: [n] int64, 0 for no class and k + 1 for class k; None: all 0.
     """
     scores = []
-    with closing(Generator(model, 1, precision=precision, backend=backend)) as generator:
+    with closing(Generator(model, 1, **options)) as generator:
         for start in range(0, len(images), BATCH):
             part = images[start : start + BATCH]
             given = () if labels is None else labels[start : start + BATCH].tolist()

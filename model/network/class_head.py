@@ -31,7 +31,8 @@ class FeatureShape:
         """Return the features [B, F] of images, from the outputs [B, n, D] after 0, 1 and more layers at n steps."""
         device, cells = outputs[0].device, self.cells
         pixel = torch.arange(config.first, config.bytes, config.step_bytes, device=device) // config.channels
-        row, column = pixel // config.width * cells // config.height, pixel % config.width * cells // config.width
+        row = pixel // config.width * cells // config.height
+        column = pixel % config.width * cells // config.width
         inside = F.one_hot(row * cells + column, cells**2).T.float()  # [cells^2, n]
         weights = inside / inside.sum(dim=1, keepdim=True).clamp(min=1)  # an image may have fewer rows than cells
         return torch.cat([(weights @ outputs[layer].float()).flatten(1) for layer in self.layers], dim=1)
@@ -51,9 +52,10 @@ class ClassHead:
     @classmethod
     def empty(cls, shape: FeatureShape, config: ModelConfig) -> "ClassHead":
         """Return a head of zeros."""
-        classes, count = len(config.classes), shape.count(config)
-        matrix, bias = torch.zeros(classes, count), torch.zeros(classes)
-        return cls(shape, matrix, bias, torch.zeros(count), torch.zeros(count), torch.zeros(()))
+        classes = len(config.classes)
+        features = shape.count(config)
+        matrix = torch.zeros(classes, features)
+        return cls(shape, matrix, torch.zeros(classes), torch.zeros(features), torch.zeros(features), torch.zeros(()))
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:

@@ -39,9 +39,9 @@ class Embedding(nn.Module):
         values = images.gather(1, before.clamp(min=0).expand(images.shape[0], -1)).long()
         value = F.embedding(values.masked_fill(before < 0, START), self.value)
         place = self.place(position)
-        return (
-            value + place if self.config.embedding_join == "sum" else torch.cat((value, place.expand_as(value)), dim=-1)
-        )
+        if self.config.embedding_join == "sum":
+            return value + place
+        return torch.cat((value, place.expand_as(value)), dim=-1)
 
     def place(self, position: torch.Tensor) -> torch.Tensor:
         """Return the vectors [..., D or D/2] of positions [...], which are added to the values or concatenated."""

@@ -31,7 +31,8 @@ class Layer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        width, keys = config.model_width, config.heads * config.key_width
+        width = config.model_width
+        keys = config.heads * config.key_width
         self.query_key_value = nn.Linear(width, 2 * keys + width)
         self.attention_out = nn.Linear(width, width)
         self.feed_forward_in = ClassLinear(width, config.feed_forward, config)
@@ -202,7 +203,8 @@ class Transformer(nn.Module):
         0 for an image without a class and k + 1 for one of class k; None where all are 0. A model without classes does
         not read them. Updates `state` IN PLACE: s and z of every layer, and the position moves by the bytes of a step.
         The position of a finished image stays at N, and its parameters have no meaning."""
-        length, size = self.config.bytes, self.config.step_bytes
+        length = self.config.bytes
+        size = self.config.step_bytes
         position = state.position.clamp(max=length - size)
         conv = self.step_conv(position, state.conv_state)
         x, base = self._read_in(images, position.unsqueeze(1), labels, conv)

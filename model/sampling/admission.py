@@ -28,7 +28,9 @@ log = logging.getLogger("scanline.engine")
 
 STARTED = 256  # images in a tick, at least: some milliseconds of the host
 LOOKED_AT = 256  # waiting images of a request, to run their prefixes ahead
-FEW, STARTING_SECONDS = 16, 0.005  # the same where the host steps, which waits: at least so many, and for so long
+# The same where the host steps, which waits meanwhile: at least so many, and for so long.
+FEW = 16
+STARTING_SECONDS = 0.005
 
 
 @dataclass
@@ -63,25 +65,30 @@ class Admission:
         prefills: PrefillQueue,
         recorder: StatsRecorder,
     ) -> None:
-        self.generator, self.scheduler, self.requests = generator, scheduler, requests
-        self.prefills, self.recorder = prefills, recorder
+        self.generator = generator
+        self.scheduler = scheduler
+        self.requests = requests
+        self.prefills = prefills
+        self.recorder = recorder
         self.prefixes = Prefixes(generator.slots)
         # A device that works on its own would wait for the host where thousands of images begin in one tick, and so end
         # in one: at most twice as many begin as end in a tick when they are spread evenly.
         evenly = ceil(generator.slots * MAX_STEPS / generator.config.steps)
         self.most = max(STARTED, 2 * evenly) if generator.is_asynchronous else FEW
         # Without a start token, the first byte is drawn when an image is placed.
-        backend, first = generator.backend, generator.config.first
-        self.tree = PrefixTree(generator.config, backend) if isinstance(backend, CpuBackend) and not first else None
+        backend = generator.backend
+        self.tree: PrefixTree | None = None
+        if isinstance(backend, CpuBackend) and not generator.config.first:
+            self.tree = PrefixTree(generator.config, backend)
 
     def add(self, request: GenerateRequest) -> None:
         """Queue the images of a request."""
         self.requests[request.id] = active = ActiveRequest(request, len(request.indices))
-        first = request.indices
+        waiting = request.indices
         if request.codes is not None:
             active.decoding = Decoding(request.codes, request.indices, self.generator.config)
-            first = active.decoding.first
-        self.scheduler.add(request.id, first, request.client)
+            waiting = active.decoding.first
+        self.scheduler.add(request.id, waiting, request.client)
         self._prepare_next(active)
 
     def drop(self, request: int) -> None:
@@ -152,12 +159,14 @@ class Admission:
         return known - known % self.generator.config.step_bytes
 
     def _queue_prefix(self, request: GenerateRequest, index: int) -> None:
-        source, label = request.source(index), request.label_of(index)
+        source = request.source(index)
         assert source is not None
+        label = request.label_of(index)
         labels = (label, 0) if request.is_guided else (label,)
         self.prefixes.reserve(request.id, request.client, source, labels)
-        known, stop = request.known[source], self._prefix(request, index)
-        prefills = [PrefillRequest(request.id, index, known, stop, False, label) for label in labels]
+        known = request.known[source]
+        stop = self._prefix(request, index)
+        prefills = [PrefillRequest(request.id, index, known, stop, is_score=False, label=label) for label in labels]
         self.prefills.add(request.id, request.client, prefills)
 
     def put_prefix(self, prefill: PrefillRequest, prefix: Prefix) -> None:
@@ -218,8 +227,10 @@ class Admission:
     def _placement(self, assignment: SlotAssignment) -> Placement:
         """Take the prefix that an image starts from, where it has one, and prepare for the next of its request."""
         active = self.requests[assignment.request]
-        request, index = active.request, assignment.index
-        spec, source = request.image(index), request.source(index)
+        request = active.request
+        index = assignment.index
+        source = request.source(index)
+        spec = request.image(index)
         # A guided image has a second state without the label; particles differ in their random numbers alone.
         specs: tuple[ImageSpec, ...] = (spec,)
         if request.is_guided:
@@ -233,11 +244,13 @@ class Admission:
         if active.decoding is not None:
             spec = active.decoding.begin(spec)
             specs = (spec,)
-            assignment.code, assignment.label = spec.code, spec.label
+            assignment.code = spec.code
+            assignment.label = spec.label
             assignment.is_wanted = index in active.decoding.wanted
         elif source is not None and self._prefix(request, index):
             held = self.prefixes.start_from(request.id, source)
-            prefixes = [*held] if len(held) == len(specs) else [*held] * len(specs)
+            # One for each state of a guided image; all particles start from the same one.
+            prefixes = [*held] if request.is_guided else [*held] * len(specs)
         elif self.tree is not None:
             try:
                 prefixes = self.tree.match(specs)
@@ -285,11 +298,12 @@ class Admission:
 
     def _prepare_next(self, active: ActiveRequest) -> None:
         """Hold a request until the prefix that its next image needs is there; else give it turns."""
-        request, index = active.request, self.scheduler.next_index(active.request.id)
-        source = None if index is None else request.source(index)
+        request = active.request
+        index = self.scheduler.next_index(request.id)
         if index is None:
             self.prefixes.drop(request.id)
             return
+        source = request.source(index)
         self.prefixes.move_on(request.id, source)
         if source is None or not self._prefix(request, index) or self.prefixes.is_ready(request.id, source):
             self.scheduler.resume(request.id)

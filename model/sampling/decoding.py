@@ -20,7 +20,9 @@ class Decoding:
     """How far the codes of a request are decoded."""
 
     def __init__(self, codes: Codes, wanted: Sequence[int], config: ModelConfig) -> None:
-        self.codes, self.wanted, self.config = codes, frozenset(wanted), config
+        self.codes = codes
+        self.wanted = frozenset(wanted)
+        self.config = config
         self.last: dict[int, int] = {}  # the last image that is wanted, by code
         for index in sorted(wanted):
             self.last[index // codes.length] = index
@@ -35,7 +37,8 @@ class Decoding:
         """Return an image with its label, its first byte where no network predicts it, and the code of all others."""
         number = spec.index // self.codes.length
         code = replace(self.before[number])
-        label, known, mask = 0, None, None
+        label = 0
+        known = mask = None
         if self.codes.is_labelled(number):
             labels = 1 + len(self.config.classes)
             width = label_width(labels)
@@ -45,7 +48,8 @@ class Decoding:
             starts = histogram_starts(histogram)
             value = bisect_right(starts, code.target()) - 1
             code.take(starts[value], starts[value + 1] - starts[value])
-            known, mask = np.full(self.config.bytes, value, np.uint8), np.arange(self.config.bytes) == 0
+            known = np.full(self.config.bytes, value, np.uint8)
+            mask = np.arange(self.config.bytes) == 0
         return replace(spec, label=label, known=known, mask=mask, code=code)
 
     def end(self, index: int, code: Decoder, read: Sequence[int]) -> int | None:

@@ -31,7 +31,8 @@ class Encoder:
     def __init__(self, labels: int = 1, length: int | None = None) -> None:
         """labels: that an image may have, with that for none; 1: no image has a class. length: the images of a code, by
         default as many as make it about 8 KB."""
-        self.labels, self.length = labels, length
+        self.labels = labels
+        self.length = length
         self.waiting: list[_Image] = []
         self.begun = 0  # images in the codes that are not finished
         self.encoders = [coder.Encoder() for _ in range(1 if labels == 1 else 2)]  # of plain codes, and of labelled
@@ -61,7 +62,8 @@ class Encoder:
         if self.begun:
             self._end_codes()
         assert self.length is not None
-        plain, labelled = self.codes[0], self.codes[-1]
+        plain = self.codes[0]
+        labelled = self.codes[-1]
         is_labelled = self.labels > 1 and sum(map(len, labelled)) < sum(map(len, plain))
         return Codes(tuple(labelled if is_labelled else plain), self.length, is_labelled)
 
@@ -69,9 +71,11 @@ class Encoder:
         """Add an image to the code, and under its label, where it has fewer bits so, to the labelled one."""
         chosen = [image.intervals]
         if self.labels > 1:
-            is_better, width = _bits(image.under_label) < _bits(image.intervals), label_width(self.labels)
-            chosen.append(image.under_label if is_better else image.intervals)
-            self.encoders[1].add([(width * image.label if is_better else 0, width)])
+            is_shorter = _bits(image.under_label) < _bits(image.intervals)
+            label = image.label if is_shorter else 0
+            width = label_width(self.labels)
+            self.encoders[1].add([(width * label, width)])
+            chosen.append(image.under_label if is_shorter else image.intervals)
         for encoder, intervals in zip(self.encoders, chosen, strict=True):
             for start in range(0, len(intervals), PIECE):
                 encoder.add(zip(*intervals[start : start + PIECE].T.tolist(), strict=True))

@@ -9,9 +9,8 @@ asynchronous device is given the next tick's steps before the last ones have end
 """
 
 import logging
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -45,18 +44,18 @@ class Engine:
     Owns the requests; the scheduler owns slots and positions, the generator weights and states.
     """
 
-    def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.generator, self.clock = generator, clock
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
         self.length = generator.config.bytes
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}  # to paint
         self.scheduler = Scheduler(
             generator.slots, lambda number, index: self.requests[number].request.slots_of(index), generator.spare
         )
-        self.prefills = PrefillQueue(generator, clock)
+        self.prefills = PrefillQueue(generator)
         self.admission = Admission(generator, self.scheduler, self.requests, self.prefills, self.recorder)
         self.refused: list[Failed] = []  # requests that cannot be served, reported in the next tick
-        self.streams = Streams(generator, clock)
+        self.streams = Streams(generator)
         self.time_shares = TimeShares(2 * TICK_SECONDS)  # with less, clients of about equal shares take turns
         self.tick_length = TickLength()
         self.current: Launch | None = None  # in this tick
@@ -85,16 +84,25 @@ class Engine:
                 else:
                     self.streams.add(command)
                     self.admission.add(command)
-            case ScoreRequest(images=images, label_of=label, tolerance_of=tolerance, inspected=inspected):
-                kind, classified = (inspected, command.coded), command.classified
-                stop = self.length if inspected is None else inspected.stop
-                prefills = [
-                    PrefillRequest(
-                        command.id, i, images[i], stop, True, label(i), tolerance(i), *kind, classified and not label(i)
-                    )
-                    for i in command.indices
-                ]
+            case ScoreRequest():
+                prefills = [self._prefill_of(command, index) for index in command.indices]
                 self.prefills.add(command.id, command.client, prefills)
+
+    def _prefill_of(self, request: ScoreRequest, index: int) -> PrefillRequest:
+        """Return the prefill that scores image `index` of a request."""
+        label = request.label_of(index)
+        return PrefillRequest(
+            request.id,
+            index,
+            request.images[index],
+            self.length if request.inspected is None else request.inspected.stop,
+            is_score=True,
+            label=label,
+            tolerance=request.tolerance_of(index),
+            inspected=request.inspected,
+            coded=request.coded,
+            classified=request.classified and not label,
+        )
 
     def tick(self) -> list[Event]:
         """Run the loop once. A failure fails its requests and the engine goes on; an unrecoverable one is raised."""
@@ -147,7 +155,6 @@ class Engine:
             images_running=0 if self.idle else self.recorder.batch,
             images_waiting=self.scheduler.images_waiting + scores.images_waiting,
             scores_running=scores.images_running,
-            scores_waiting=scores.images_waiting,
         )
         return self.recorder.report(progress)
 
@@ -183,42 +190,48 @@ class Engine:
 
     def _take_prefill(self, ended: EndedPrefill, events: list[Event]) -> str:
         """Send a score, or keep the prefix that lets its request's next image start; return why its request fails."""
-        prefill, state = ended.prefill, ended.state
+        prefill = ended.prefill
+        state = ended.state
         if state is None:
             return FAILED
+        bits = state.bits_of(ended.row)
         logits = np.zeros(0) if state.logits is None else state.logits[ended.row]
-        if not np.isfinite(state.bits_of(ended.row)[state.first :]).all() or not np.isfinite(logits).all():
+        if not np.isfinite(bits[state.first :]).all() or not np.isfinite(logits).all():
             return NOT_FINITE
-        if prefill.is_score:
-            steps = state.numbers() if isinstance(state, Inspection) else None
-            intervals = state.intervals_of(ended.row) if prefill.coded else None
-            coded = b"" if intervals is None else intervals.tobytes()
-            bits = state.bits_of(ended.row).tobytes()
-            events.append(Scored(prefill.request, prefill.index, bits, steps, coded, logits.tobytes()))
-        else:
+        if not prefill.is_score:
             self.admission.put_prefix(prefill, state.prefix(ended.row))
+            return ""
+        steps = state.numbers() if isinstance(state, Inspection) else None
+        intervals = state.intervals_of(ended.row) if prefill.coded else None
+        coded = b"" if intervals is None else intervals.tobytes()
+        events.append(Scored(prefill.request, prefill.index, bits.tobytes(), steps, coded, logits.tobytes()))
         return ""
 
     def _step(self) -> None:
         """Start a tick's steps of all images but those of clients that have used more than their share of the time."""
-        slots = np.flatnonzero(self.scheduler.is_busy)
+        scheduler = self.scheduler
+        slots = np.flatnonzero(scheduler.is_busy)
         self.recorder.batch = len(slots)
         if not len(slots):
             return
         # Which slots: all, unless a client has to pause, or a step of all takes longer than a tick.
-        clients, positions = self.time_shares.next(self.scheduler.held), self.scheduler.positions
-        groups: Collection[SlotAssignment] = self.scheduler.groups.values()
-        stepped, most = self.scheduler.held, self.tick_length.images()
-        if len(clients) < len(stepped) or len(slots) > most:
-            images = self.scheduler.in_turn(clients, most)
+        stepped = scheduler.held  # slots, by client
+        groups: Collection[SlotAssignment] = scheduler.groups.values()
+        clients = self.time_shares.next(scheduler.held)
+        max_slots = self.tick_length.images()
+        if len(clients) < len(scheduler.held) or len(slots) > max_slots:
+            images = scheduler.in_turn(clients, max_slots)
             groups = [image for image in images if image.others]
             stepped = Counter(image.client for image in images for _ in image.slots)
             slots = np.sort([slot for image in images for slot in image.slots])
-        self.scheduler.turn += 1
-        self.scheduler.stepped[slots] = self.scheduler.turn
+        scheduler.turn += 1
+        scheduler.stepped[slots] = scheduler.turn
         # How many steps: as many as fit into a tick, and none beyond the next check of an image's particles.
-        step_bytes, before = self.generator.config.step_bytes, positions[slots]
-        most_left, least_left = ((self.length - int(at)) // step_bytes for at in (before.min(), before.max()))
+        step_bytes = self.generator.config.step_bytes
+        positions = scheduler.positions
+        before = positions[slots]
+        most_left = (self.length - int(before.min())) // step_bytes
+        least_left = (self.length - int(before.max())) // step_bytes
         steps = self.tick_length.steps(len(slots), most_left, least_left, streamed=bool(self.streams.requests))
         steps = steps_to_check(groups, positions, steps, step_bytes)
         seconds = self.generator.start(slots, steps)
@@ -228,7 +241,7 @@ class Engine:
         for due in at_check(groups, positions):
             self.generator.resample(due)
         # The particles of an image paint its bytes once: only its first slot counts.
-        painted = int((positions[slots] - before)[self.scheduler.is_first[slots]].sum())
+        painted = int((positions[slots] - before)[scheduler.is_first[slots]].sum())
         self.current = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
 
     def _retire(self, events: list[Event]) -> None:

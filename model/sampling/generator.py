@@ -5,7 +5,7 @@ never depend on what else is in the pool. On a GPU these calls are queued in ord
 states; the scheduler decides which image gets which slot.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -31,7 +31,6 @@ from scanline.model.sampling.messages import ImageSpec, StepRange
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.state import State
 
-REPORTED_STEPS = 84  # between two reports of a prefill: two tiles of the cpu kernel
 CLASSIFIED_AT_ONCE = 4  # images on a GPU, one after the other: a pass of some milliseconds
 
 
@@ -50,9 +49,15 @@ class Generator:
         """See `open_backend`, which may run a copy of the model on another device: `self.model` is what runs. spare:
         slots besides, of the scheduler's."""
         opened = open_backend(model, slots + spare, threads, precision, backend)
-        self.model, self.backend, self.pool = opened.model, opened.backend, opened.slots
-        self.backend_name, self.fallbacks = opened.name, opened.fallbacks
-        self.config, self.slots, self.spare, self.precision = model.config, slots, spare, precision
+        self.model = opened.model
+        self.backend = opened.backend
+        self.backend_name = opened.name
+        self.fallbacks = opened.fallbacks
+        self.pool = opened.slots
+        self.config = model.config
+        self.slots = slots
+        self.spare = spare
+        self.precision = precision
         head = self.model.class_head
         self.model.class_head = None if head is None else head.to(self.model.device)
         on_cpu = self.model.device.type == "cpu"
@@ -95,9 +100,11 @@ class Generator:
         image whose numbers are kept. coded: the bytes' intervals are kept, too. classified: after the last byte, the
         class head reads the images.
         """
-        first, ends = self.config.first, np.array(stops, np.int64)
-        stored = self.backend.state_dtype if inspected is None else torch.float32
-        state = State.zeros(self.config, len(images), self.model.device, stored, self.backend.deferred)
+        first = self.config.first
+        step_bytes = self.config.step_bytes
+        ends = np.array(stops, np.int64)
+        dtype = self.backend.state_dtype if inspected is None else torch.float32
+        state = State.zeros(self.config, len(images), self.model.device, dtype, self.backend.deferred)
         bits = np.zeros((len(images), int(ends.max())))
         if first:
             read = ends > 0
@@ -111,8 +118,9 @@ class Generator:
             intervals=self._no_intervals(images) if coded else None,
         )
         logits = np.zeros((len(images), len(self.config.classes)), np.float32) if classified else None
-        what = batch, bits, first, first, self.config.step_bytes, logits
-        return PrefillState(*what) if inspected is None else Inspection(*what, wanted=inspected)
+        if inspected is None:
+            return PrefillState(batch, bits, first, first, step_bytes, logits)
+        return Inspection(batch, bits, first, first, step_bytes, logits, wanted=inspected)
 
     def _no_intervals(self, images: np.ndarray) -> torch.Tensor:
         """Return room for the intervals of images [B, N]: those of first bytes that no network predicts are there."""
@@ -141,11 +149,13 @@ class Generator:
     def _classify(self, prefill: PrefillState) -> Pending[float]:
         """Start to compute the logits of the next images of a prefill, IN PLACE: so many that it is a short pass."""
         assert prefill.logits is not None
-        clock, first = DeviceClock(self.model.device), prefill.classified
+        clock = DeviceClock(self.model.device)
+        first = prefill.classified
         images = prefill.batch.images[first : first + self.classified_at_once]
         logits = prefill.logits[first : first + len(images)]
         prefill.classified += len(images)
-        found, seconds = to_host(self.model.class_logits(images)), clock.stop()
+        found = to_host(self.model.class_logits(images))
+        seconds = clock.stop()
 
         def ended() -> float:
             logits[:] = found.wait().numpy()
@@ -181,20 +191,11 @@ class Generator:
         self.run_prefill(prefill).wait()
         return prefill.prefix(0)
 
-    def score(
-        self,
-        images: np.ndarray,
-        labels: Sequence[int] = (),
-        tolerances: Sequence[int] = (),
-        progress: Callable[[int], None] | None = None,
-    ) -> np.ndarray:
-        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], each to within
-        `tolerances` [B], without using a slot. progress: called with the bytes run so far."""
-        prefill = self.start_prefill(images, [self.config.bytes] * len(images), labels, tolerances)
+    def score(self, images: np.ndarray, labels: Sequence[int] = ()) -> np.ndarray:
+        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
+        prefill = self.start_prefill(images, [self.config.bytes] * len(images), labels)
         while not prefill.done:
-            self.run_prefill(prefill, None if progress is None else REPORTED_STEPS).wait()
-            if progress is not None:
-                progress(prefill.position * len(images))
+            self.run_prefill(prefill).wait()
         return prefill.bits
 
     @torch.inference_mode()
@@ -205,21 +206,25 @@ class Generator:
 
         A guided image is two consecutive specs, with its label and without.
         """
-        held = prefixes or [None] * len(specs)
-        order = sorted(range(len(specs)), key=lambda i: held[i] is not None)  # stable: those without a prefix first
+        given = zip(slots, specs, prefixes or [None] * len(specs), strict=True)
+        # Sorted in a stable way: those without a prefix come first.
+        ordered = sorted(given, key=lambda each: each[2] is not None)
+        ordered_slots = [slot for slot, _, _ in ordered]
+        ordered_specs = [spec for _, spec, _ in ordered]
+        ordered_prefixes = [prefix for _, _, prefix in ordered]
         # Images that share a prefix share its copy on the way to the device.
-        different = {id(prefix): prefix for prefix in held if prefix is not None}
-        numbers = {key: number for number, key in enumerate(different)}
+        different = {id(prefix): prefix for prefix in ordered_prefixes if prefix is not None}
+        number_of = {key: number for number, key in enumerate(different)}
         arrivals = Arrivals.empty(
             len(specs),
             self.config.bytes,
             prefixes=[prefix.state for prefix in different.values()],
-            prefix=[numbers[id(held[i])] for i in order if held[i] is not None],
+            prefix=[number_of[id(prefix)] for prefix in ordered_prefixes if prefix is not None],
             pinned=self.model.device.type == "cuda",
         )
-        self._describe(arrivals, [slots[i] for i in order], [specs[i] for i in order], [held[i] for i in order])
+        self._describe(arrivals, ordered_slots, ordered_specs, ordered_prefixes)
         if self.config.can_be_guided:
-            _pair(arrivals, [specs[i] for i in order])
+            _pair(arrivals, ordered_specs)
         self.backend.place(self.pool, arrivals)
         coded = [(slot, spec.code) for slot, spec in zip(slots, specs, strict=True) if spec.code is not None]
         if coded:
@@ -329,7 +334,8 @@ def _tempered(histogram: tuple[float, ...], temperature: float) -> torch.Tensor:
     machine, unlike those of a mathematics library."""
     if temperature == 1:
         return torch.tensor(histogram, dtype=torch.float64)
-    most, power = Decimal(max(histogram)), 1 / Decimal(temperature)
+    most = Decimal(max(histogram))
+    power = 1 / Decimal(temperature)
     return torch.tensor([float((Decimal(p) / most) ** power) for p in histogram], dtype=torch.float64)
 
 
@@ -337,6 +343,7 @@ def _pair(arrivals: Arrivals, specs: Sequence[ImageSpec]) -> None:
     """Write the images' guidance, and the distance between the two slots of each guided one."""
     arrivals.guidance.numpy()[:] = [spec.guidance for spec in specs]
     guided = np.flatnonzero(arrivals.guidance.numpy() != 1)
-    slots, partner = arrivals.slots.numpy()[guided], arrivals.partner.numpy()
+    slots = arrivals.slots.numpy()[guided]
+    partner = arrivals.partner.numpy()
     partner[guided[::2]] = slots[1::2] - slots[::2]
     partner[guided[1::2]] = slots[::2] - slots[1::2]

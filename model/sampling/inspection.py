@@ -30,7 +30,8 @@ class Inspection(PrefillState):
         between; return the bits [1, stop] float64 of the bytes that were run, 0 before them."""
         layer, head = self.wanted.layer, self.wanted.head
         images, state = self.batch.images, self.batch.state
-        s, z = state.s[layer, :, head, None].clone(), state.z[layer, :, head, None].clone()
+        s = state.s[layer, :, head, None].clone()
+        z = state.z[layer, :, head, None].clone()
         projected: list[torch.Tensor] = []  # queries, keys and values of all heads, [1, n, .]
         hook = model.layers[layer].query_key_value.register_forward_hook(lambda *call: projected.append(call[2]))
         try:

@@ -85,16 +85,19 @@ class Launch:
         """Return the frames, those of each of `requests` together."""
         painted: dict[int, list[tuple[int, int, bytes]]] = {}
         provisional: dict[int, list[tuple[int, int, bytes]]] = {}
-        images, row = self.fetched.wait().images, 0
+        images = self.fetched.wait().images
+        row = 0
         for frame in self.frames:
-            (request, index), particles = frame.assignment.image, images[row : row + len(frame.slots)]
-            first, stop = frame.painted(particles)
+            request, index = frame.assignment.image
+            particles = images[row : row + len(frame.slots)]
             row += len(particles)
+            first, stop = frame.painted(particles)
             if request in requests and first < stop:
                 painted.setdefault(request, []).append((index, first, particles[0, first:stop].tobytes()))
             if request in requests and frame.provisional and stop < frame.stop:
                 provisional.setdefault(request, []).append((index, stop, particles[0, stop : frame.stop].tobytes()))
-        return [Pixels(one, painted.get(one, []), provisional.get(one, ())) for one in painted | provisional]
+        streamed = painted | provisional
+        return [Pixels(number, painted.get(number, []), provisional.get(number, ())) for number in streamed]
 
     def state_snapshots(self, requests: Container[int]) -> Iterator[StateSnapshot]:
         """Yield the snapshots of `requests`."""
@@ -111,13 +114,19 @@ class Launch:
 
     def finished_images(self, requests: Mapping[int, ActiveRequest]) -> Iterator[Finished]:
         """Yield the finished images of `requests`."""
-        fetched, length = self.fetched.wait(), self.fetched.wait().images.shape[1]
-        bits_per_dim = (fetched.bits / max(1, length)).tolist()
+        fetched = self.fetched.wait()
+        bits_per_dim = (fetched.bits / max(1, fetched.images.shape[1])).tolist()
         for row, assignment in enumerate(self.finished, len(bits_per_dim) - len(self.finished)):
-            if (active := requests.get(assignment.request)) is None or not assignment.is_wanted:
+            active = requests.get(assignment.request)
+            if active is None or not assignment.is_wanted:
                 continue
-            weighed: tuple[float | None, float | None] = None, None
-            if active.request.known:
-                weighed = float(fetched.evidence_bits[row]), float(fetched.effective_particles[row])
             image = fetched.images[row].tobytes()
-            yield Finished(*assignment.image, image, bits_per_dim[row], *weighed, assignment.label)
+            is_completion = bool(active.request.known)
+            yield Finished(
+                *assignment.image,
+                image,
+                bits_per_dim[row],
+                evidence_bits=float(fetched.evidence_bits[row]) if is_completion else None,
+                effective_particles=float(fetched.effective_particles[row]) if is_completion else None,
+                label=assignment.label,
+            )

@@ -147,7 +147,8 @@ class GenerateRequest:
 
     def image(self, index: int, particle: int = 0) -> ImageSpec:
         """Return a particle of image `index` as a generator paints it."""
-        source, known, mask = self.source(index), None, None
+        source = self.source(index)
+        known = mask = None
         if source is not None:
             known = np.frombuffer(self.known[source], np.uint8)
             mask = np.frombuffer(self.masks[source], np.bool_)
@@ -352,10 +353,8 @@ class Stats:
     images_running: int = 0  # in slots
     images_waiting: int = 0  # for a slot, or to be scored
     scores_running: int = 0  # images that are being scored; they have no slot
-    scores_waiting: int = 0  # of images_waiting, those to be scored
-    painted_bytes: int = (
-        0  # by steps, but for the shared ones; known bytes from the step of the first unknown one on are counted too
-    )
+    # By steps, but for the shared ones; known bytes from the step of the first unknown one on are counted, too.
+    painted_bytes: int = 0
     known_bytes: int = 0  # prefilled
     shared_bytes: int = 0  # of painted_bytes, those of beginnings that other images had painted before
     steps: int = 0
@@ -368,7 +367,7 @@ class Stats:
     def done(self) -> "Stats":
         """What has been done, without what is done now."""
         counted = replace(self, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0)
-        return replace(counted, scores_running=0, scores_waiting=0)
+        return replace(counted, scores_running=0)
 
     def __add__(self, other: "Stats") -> "Stats":
         """Return the stats of two engines together."""

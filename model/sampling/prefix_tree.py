@@ -57,8 +57,10 @@ class PrefixTree:
     """Invariant: a node has a label's segment only where its parent has one, the root aside; `used` has them all, each
     parent's after its children's."""
 
-    def __init__(self, config: ModelConfig, backend: CpuBackend, most_bytes: int = MAX_BYTES) -> None:
-        self.config, self.backend, self.most_bytes = config, backend, most_bytes
+    def __init__(self, config: ModelConfig, backend: CpuBackend) -> None:
+        self.config = config
+        self.backend = backend
+        self.most_bytes = MAX_BYTES
         self.length = max(1, config.width // 2) * config.step_bytes  # of a segment, in bytes
         self.root = Node(b"")
         self.used: OrderedDict[tuple[Node, int], int] = OrderedDict()  # by which image last; the longest unused first
@@ -73,10 +75,10 @@ class PrefixTree:
         All start at one position, since particles are resampled together.
         """
         self.images += 1
-        first, guided = specs[0], specs[0].guidance != 1
-        labels = [spec.label for spec in specs] if guided else [first.label]
-        stop = self._own(first)
-        ends = [self._last(spec, labels, stop) for spec in (specs[:1] if guided else specs)]
+        is_guided = specs[0].guidance != 1
+        labels = [spec.label for spec in specs] if is_guided else [specs[0].label]
+        stop = self._own(specs[0])
+        ends = [self._last(spec, labels, stop) for spec in (specs[:1] if is_guided else specs)]
         position = min(len(end.painted) for end in ends)
         if not position:
             return [None] * len(specs)
@@ -169,11 +171,12 @@ class PrefixTree:
     @torch.inference_mode()
     def _read(self, node: Node, label: int, painted: bytes) -> Segment | None:
         """Return the segment of a label after `node` that ends `painted`; None where its bits are not finite."""
-        config, stop = self.config, len(painted)
-        image = torch.zeros(1, config.bytes, dtype=torch.uint8)
+        stop = len(painted)
+        image = torch.zeros(1, self.config.bytes, dtype=torch.uint8)
         image[0, :stop] = torch.frombuffer(bytearray(painted), dtype=torch.uint8)
-        bits, state = 0.0, State.zeros(config, 1)
-        if node is not self.root:
+        if node is self.root:
+            bits, state = 0.0, State.zeros(self.config, 1)
+        else:
             before = node.segments[label].prefix
             bits, state = before.bits, before.state.copy()
         batch = PrefillBatch.of(image, state, np.array([stop]), torch.tensor([label]))

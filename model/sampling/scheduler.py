@@ -76,10 +76,12 @@ class Scheduler:
         self.is_first = np.zeros(slots + spare, np.bool_)  # which of them are the first of an image
         # of the image in each busy slot, after the steps that were started
         self.positions = np.zeros(slots + spare, np.int64)
-        self.turn, self.stepped = 0, np.zeros(slots + spare, np.int64)  # when each slot has stepped last
+        self.turn = 0
+        self.stepped = np.zeros(slots + spare, np.int64)  # the turn in which each slot has stepped last
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
-        self.slots, self.slots_needed = slots, slots_of
+        self.slots = slots
+        self.slots_needed = slots_of
         self.turns = RoundRobin()
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
         self.on_hold: dict[int, str] = {}  # client, by request
@@ -222,10 +224,12 @@ class Scheduler:
         images = [image for image in self.assigned.values() if image.client in clients]
         if sum(len(image.slots) for image in images) <= most:
             return images
-        chosen, part = [], Counter[str]()
+        part = max(1, most // len(clients))
+        taken = Counter[str]()  # slots, by client
+        chosen = []
         for image in sorted(images, key=lambda image: int(self.stepped[image.slot])):
-            if part[image.client] < max(1, most // len(clients)):
-                part[image.client] += len(image.slots)
+            if taken[image.client] < part:
+                taken[image.client] += len(image.slots)
                 chosen.append(image)
         return chosen
 
@@ -233,9 +237,11 @@ class Scheduler:
         """Assign spare slots to the next image within its client's share, where one of more slots is in the way."""
         # Spare slots stay empty as long as nothing blocks the others: they are not more room, but a way past an image
         # that holds or waits for more than a share. So only images within their clients' shares may have them.
-        share, first = self._share, self.turns.next()
-        is_in_the_way = first is not None and self._needed(first) > share
-        if not is_in_the_way and all(len(image.slots) <= share for image in self.groups.values()):
+        share = self._share
+        first = self.turns.next()
+        waits_for_more = first is not None and self._needed(first) > share
+        holds_more = any(len(image.slots) > share for image in self.groups.values())
+        if not waits_for_more and not holds_more:
             return None
         for request in self.turns.in_order():
             needed = self._needed(request)
@@ -282,7 +288,8 @@ class Scheduler:
 
     def _assign(self, request: int, needed: int, free: list[int] | None = None) -> SlotAssignment:
         """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""
-        images, client = self.waiting[request], self.turns.client_of[request]
+        images = self.waiting[request]
+        client = self.turns.client_of[request]
         slot, *others = (heapq.heappop(self.free if free is None else free) for _ in range(needed))
         assignment = SlotAssignment(slot, request, images.popleft(), client, others=tuple(others))
         self.assigned[slot] = assignment

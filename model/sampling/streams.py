@@ -8,8 +8,9 @@ change; the others follow when the image is complete. A request may ask for the 
 which are sent as provisional: that particle's slot is fetched anyway. A state snapshot is that of the first particle.
 """
 
+import time
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +37,8 @@ class Stream:
 class Streams:
     """The requests that are streamed, and when frames were sent last."""
 
-    def __init__(self, generator: Generator, clock: Callable[[], float]) -> None:
-        self.generator, self.clock = generator, clock
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
         self.requests: dict[int, Stream] = {}
         self.frames_at = 0.0  # when streams get their next frames
 
@@ -64,16 +65,17 @@ class Streams:
             for image in assigned.values()
             if image.is_wanted and image.request in self.requests
         ]
-        due = self._due(Counter(image.request for image, stream in images if stream.sends_pixels), self.clock())
+        due = self._due(Counter(image.request for image, stream in images if stream.sends_pixels), time.perf_counter())
         for image, stream in images:
             stop = int(positions[image.slot])
             is_last = stop == length
+            is_due = is_last or image.request in due
             if stream.sends_pixels and len(image.particles) > 1:
                 # All particles are fetched, to be compared; of a complete image only the one that is chosen.
-                if is_last or image.request in due:
+                if is_due:
                     slots = (image.slot,) if is_last else image.slots
                     frames.append(Frame(image, 0, stop, slots, stream.sends_provisional))
-            elif stream.sends_pixels and stop > image.sent and (image.request in due or not image.sent or is_last):
+            elif stream.sends_pixels and stop > image.sent and (is_due or not image.sent):
                 frames.append(Frame(image, image.sent, stop, image.particles))
                 image.sent = stop
             if stream.snapshot is not None and image.index == 0:

@@ -29,7 +29,8 @@ class ClassifyTask(ReadTask):
     request: ScoreRequest
 
     def __init__(self, model: ModelInfo, values: ClassifyValues) -> None:
-        self.model, self.by_bits = model, values.by_bits or not model.has_class_head
+        self.model = model
+        self.by_bits = values.by_bits or not model.has_class_head
         self.headed = values.pictures if model.has_class_head else 0  # readings without a class, the first ones
         self.count = self.headed + self.by_bits * values.pictures * readings(model.config)
         self.totals = np.full(self.count, np.nan)  # bits of each reading
@@ -41,18 +42,22 @@ class ClassifyTask(ReadTask):
         config = self.model.config
         self.images = np.concatenate([part.images for part in images])
         self.noisy = np.concatenate([part.noisy for part in images])
-        tolerances = np.concatenate([part.tolerances for part in images])
-        labels = tuple(range(1, len(config.classes) + 1))
-        plain = self.images[: self.headed]  # all or none
-        seen = [view.tobytes() for pair in views(config, self.images) for view in pair] if self.by_bits else []
-        each = readings(config) * self.by_bits
-        self.request = ScoreRequest(
-            0,
-            (*(image.tobytes() for image in plain), *(view for view in seen for _ in labels)),
-            (0,) * len(plain) + labels * len(seen),
-            (*tolerances[: len(plain)].tolist(), *tolerances.repeat(each).tolist()) if tolerances.any() else (),
-            classified=len(plain) > 0,
-        )
+        each_tolerance = np.concatenate([part.tolerances for part in images])
+        # First each image without a class, for the class head.
+        copies = [image.tobytes() for image in self.images[: self.headed]]
+        labels = [0] * self.headed
+        tolerances = each_tolerance[: self.headed].tolist()
+        # Then each view of each image under each class.
+        if self.by_bits:
+            classes = range(1, len(config.classes) + 1)
+            for views_of_image in views(config, self.images):
+                for view in views_of_image:
+                    copies += [view.tobytes()] * len(classes)
+                    labels += classes
+            tolerances += each_tolerance.repeat(readings(config)).tolist()
+        tolerances = tolerances if any(tolerances) else []
+        is_headed = self.headed > 0
+        self.request = ScoreRequest(0, tuple(copies), tuple(labels), tuple(tolerances), classified=is_headed)
 
     def receive(self, event: Event) -> None:
         """See Task.receive."""
@@ -63,14 +68,17 @@ class ClassifyTask(ReadTask):
 
     def result(self) -> Classification:
         """Return what both readings say of all images."""
-        model, bits, compared, tails = self.model, None, None, None
+        config = self.model.config
+        bits, compared = None, None
         if self.by_bits:
-            bits, compared = classification.of_readings(model.config, self.totals[self.headed :])
-        if model.typicality is not None:
+            bits, compared = classification.of_readings(config, self.totals[self.headed :])
+        tails = None
+        if self.model.typicality is not None:
+            # Of the reading without a class; where there is none, of the mixture of those under each class.
             whole = mixture_bits(bits) if bits is not None and not self.headed else self.totals[: self.headed]
-            tails = model.typicality.tail_probabilities(whole, self.images, self.noisy)
+            tails = self.model.typicality.tail_probabilities(whole, self.images, self.noisy)
         logits = self.logits if self.headed else None
-        return Classification(model.config.class_names, bits, compared, self.noisy, tails, logits)
+        return Classification(config.class_names, bits, compared, self.noisy, tails, logits)
 
 
 def plan(model: ModelInfo, values: ClassifyValues) -> ClassifyTask:

@@ -64,7 +64,8 @@ class DecodeTask(PaintTask):
     ) -> None:
         """files: those that are checked. shown: see PaintTask.shown."""
         super().__init__(request, model.config)
-        self.numbers, self.param = shown, param
+        self.numbers = shown
+        self.param = param
         self.block_of = {row: (each, rows) for each in files for rows in each.blocks for row in rows}
         self.left = Counter(self.block_of.values())  # images of each checksum that have not ended
         self.unchecked: list[tuple[DecodedFile, range]] = []  # checksums of which all images have ended
@@ -124,37 +125,49 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
         raise InvalidInput("images: name each image once.", "images")
 
     # How many images that makes with all of their checksums is known before they are listed.
-    own, end, painted = list[list[int]](), 0, 0
+    wanted_of: list[list[int]] = []  # by file, numbered as there
+    end = painted = 0
     for file in values.files:
-        start, end = end, end + file.count
-        own.append([number - start for number in wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]])
-        blocks = {index // file.block for index in own[-1]}
+        start = end
+        end += file.count
+        indices = [number - start for number in wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]]
+        wanted_of.append(indices)
+        blocks = {index // file.block for index in indices}
         painted += sum(min(file.block, file.count - block * file.block) for block in blocks)
     if values.max_images is not None:
-        every = len(wanted) == end
-        check_count(painted, values.max_images, "code" if every else "images", "with the others of its code")
-    files, rows, start, first = list[DecodedFile](), dict[int, int](), 0, 0
-    for file, indices in zip(values.files, own, strict=True):
-        each = DecodedFile(file, file.decoded(indices), first)
-        files.append(each)
-        rows |= {start + index: row for row, index in enumerate(each.indices, first)}
-        start, first = start + file.count, first + len(each.indices)
-    shown = {rows[number]: number for number in values.images}
-    return DecodeTask(_request(files, values.digest), model, files if values.is_checked else (), shown, values.param)
+        param = "code" if len(wanted) == end else "images"
+        check_count(painted, values.max_images, param, "with the others of its code")
+
+    # The row of each image in the task, by its number among those of all files.
+    row_of: dict[int, int] = {}
+    files: list[DecodedFile] = []
+    start = first_row = 0
+    for file, indices in zip(values.files, wanted_of, strict=True):
+        decoded = DecodedFile(file, file.decoded(indices), first_row)
+        files.append(decoded)
+        row_of |= {start + index: row for row, index in enumerate(decoded.indices, first_row)}
+        start += file.count
+        first_row += len(decoded.indices)
+    shown = {row_of[number]: number for number in values.images}
+    checked = files if values.is_checked else ()
+    return DecodeTask(_request(files, values.digest), model, checked, shown, values.param)
 
 
 def _request(files: Sequence[DecodedFile], digest: str) -> GenerateRequest:
     """Return the request whose images are those of the files, in order."""
     length = max(each.file.codes.length for each in files if each.indices)
-    codes, labelled, wanted = list[bytes](), list[bool](), list[int]()
+    chosen: list[bytes] = []
+    labelled: list[bool] = []
+    wanted: list[int] = []
     for each in files:
-        own, last = each.file.codes, -1
+        stored = each.file.codes
+        last = -1
         for index in each.indices:
-            if index // own.length != last:
-                last = index // own.length
-                codes.append(own.codes[last])
-                labelled.append(own.is_labelled(last))
-            wanted.append((len(codes) - 1) * length + index % own.length)
-    return GenerateRequest(
-        0, len(codes) * length, 0, only=tuple(wanted), digest=digest, codes=Codes(tuple(codes), length, tuple(labelled))
-    )
+            number = index // stored.length  # of its code in the file
+            if number != last:
+                last = number
+                chosen.append(stored.codes[number])
+                labelled.append(stored.is_labelled(number))
+            wanted.append((len(chosen) - 1) * length + index % stored.length)
+    codes = Codes(tuple(chosen), length, tuple(labelled))
+    return GenerateRequest(0, len(chosen) * length, 0, only=tuple(wanted), digest=digest, codes=codes)

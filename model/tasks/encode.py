@@ -50,13 +50,16 @@ class EncodeTask(ReadTask):
     request: ScoreRequest
 
     def __init__(self, model: ModelInfo, values: EncodeValues, labels: Sequence[int]) -> None:
-        self.config, self.values, self.labels = model.config, values, labels
+        self.config = model.config
+        self.values = values
+        self.labels = labels
         self.readings = [(0, label) if label else (0,) for label in labels]  # of each image, by label
         self.count = sum(map(len, self.readings))
         self.has_labels = any(labels)
         self.encoder = self._encoder(values.images_a_code)  # of the file
         self.intervals: dict[int, bytes] = {}  # by reading, as in Scored, until they are encoded
-        self.encoded = self.read = 0  # images, and their readings
+        self.encoded = 0  # images
+        self.read = 0  # their readings
         self.codes: list[ImageCode] = []
         self.request = ScoreRequest(0, ())
 
@@ -78,7 +81,8 @@ class EncodeTask(ReadTask):
         while self.has_work:
             readings = self._next_readings
             yield from self._encode([self.intervals.pop(reading) for reading in readings])
-            self.encoded, self.read = self.encoded + 1, readings.stop
+            self.encoded += 1
+            self.read = readings.stop
             yield
 
     @property
@@ -111,7 +115,8 @@ class EncodeTask(ReadTask):
         return Encoder(1 + len(self.config.classes) if self.has_labels else 1, length)
 
     def _encode(self, intervals: list[bytes]) -> Iterator[None]:
-        image, label = self.encoded, self.labels[self.encoded]
+        image = self.encoded
+        label = self.labels[image]
         encoder = self.encoder if self.values.is_file else self._encoder(1)
         encoder.add(intervals[0], label, *intervals[1:])
         yield from encoder.work(is_last=image + 1 == len(self.labels))
@@ -125,9 +130,8 @@ class EncodeTask(ReadTask):
         self.codes.append(ImageCode(file, bits, label if codes.labelled else 0))
 
     def _file(self, images: np.ndarray, codes: Codes) -> CodeFile:
-        config, values = self.config, self.values
-        shape = config.height, config.width, config.channels
-        return code_file(images, codes, shape, values.coding, values.precision, self.encoder.labels)
+        shape = self.config.height, self.config.width, self.config.channels
+        return code_file(images, codes, shape, self.values.coding, self.values.precision, self.encoder.labels)
 
 
 def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:

@@ -31,7 +31,9 @@ class InspectTask(ReadTask):
     count = 1
 
     def __init__(self, steps: StepRange, label: int) -> None:
-        self.steps, self.label, self.request = steps, label, ScoreRequest(0, ())
+        self.steps = steps
+        self.label = label
+        self.request = ScoreRequest(0, ())
         self.numbers: StepNumbers | None = None
 
     def fill(self, images: Sequence[Cleaned]) -> None:
@@ -64,8 +66,9 @@ def plan(model: ModelInfo, values: InspectValues) -> InspectTask:
         raise InvalidInput(f"first: this model has steps 0 to {config.steps - 1}.", "first")
     if values.pictures != 1:
         raise InvalidInput("image must be one picture.", "image")
-    first, stop = (config.first + step * config.step_bytes for step in (values.first, values.first + values.steps))
-    steps = StepRange(values.layer, values.head, first, min(stop, config.bytes))
+    first = config.first + values.first * config.step_bytes
+    stop = min(first + values.steps * config.step_bytes, config.bytes)
+    steps = StepRange(values.layer, values.head, first, stop)
     return InspectTask(steps, label_of_class(config, values.class_name))
 
 

@@ -4,14 +4,14 @@ The bytes are those that a server would return for the same request.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 import numpy as np
 
 from scanline.model import resources
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
 from scanline.model.sampling import messages
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
@@ -19,33 +19,41 @@ from scanline.model.sampling.messages import Failed, GenerateRequest, Request
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 from scanline.model.tasks.task import Task
 
-PASS_SECONDS, PREFILL_IMAGES = 0.1, 256  # of a pass; with few images, threads wait for each other
+PASS_SECONDS = 0.1  # of a pass, for which no other client waits
+PREFILL_IMAGES = 256  # of a pass; with few images, threads wait for each other
 NOT_OF_A_REQUEST = messages.Ready | messages.CannotLoad | messages.Stats
 Progress = Callable[[int], None]  # called with the bytes painted or read so far, known ones included
+
+
+class RunOptions(TypedDict, total=False):
+    """What decides how an engine runs a model, as of Generator."""
+
+    threads: int | None
+    precision: str
+    backend: str | None
 
 
 def nothing(done: int) -> None:
     """Report no progress."""
 
 
+def after(before: int, progress: Progress) -> Progress:
+    """Return the progress of a part that begins when `before` bytes are done."""
+    return lambda done: progress(before + done)
+
+
 def run_tasks(
-    model: Transformer,
-    tasks: Sequence[Task],
-    *,
-    threads: int | None = None,
-    precision: str = DEFAULT,
-    backend: str | None = None,
-    progress: Progress = nothing,
+    model: Transformer, tasks: Sequence[Task], *, progress: Progress = nothing, **options: Unpack[RunOptions]
 ) -> None:
     """Run tasks at once until all have ended; RuntimeError where the engine fails on one."""
-    with engine_for(model, tasks, threads=threads, precision=precision, backend=backend) as engine:
+    with engine_for(model, tasks, **options) as engine:
         for _ in progressing(engine, tasks, progress):
             pass
 
 
 def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = nothing) -> Iterator[None]:
     """Run tasks in an idle engine, and yield whenever something of them has come back; RuntimeError where one fails."""
-    ended, length = 0, engine.length
+    ended = 0  # images
     for events in run(engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))):
         for event in events:
             if not isinstance(event, NOT_OF_A_REQUEST):
@@ -56,22 +64,15 @@ def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = noth
                 pass
         if events:
             yield
-        progress(ended * length + int(engine.scheduler.positions[list(engine.scheduler.assigned)].sum()))
+        in_progress = engine.scheduler.positions[list(engine.scheduler.assigned)]
+        progress(ended * engine.length + int(in_progress.sum()))
 
 
-@contextmanager
 def engine_for(
-    model: Transformer,
-    tasks: Sequence[Task],
-    *,
-    threads: int | None = None,
-    precision: str = DEFAULT,
-    backend: str | None = None,
-) -> Iterator[Engine]:
-    """Yield an engine in this process with the slots that tasks can take at once."""
-    slots = sum(_slots(task.request) for task in tasks)
-    with loaded_engine(model, slots, threads=threads, precision=precision, backend=backend) as engine:
-        yield engine
+    model: Transformer, tasks: Sequence[Task], **options: Unpack[RunOptions]
+) -> AbstractContextManager[Engine]:
+    """Return an engine in this process, for a `with`, with the slots that tasks can take at once."""
+    return loaded_engine(model, sum(_slots(task.request) for task in tasks), **options)
 
 
 def paint(
@@ -85,30 +86,23 @@ def paint(
     particles: int = 1,
     label: int = 0,
     guidance: float = 1.0,
-    precision: str = DEFAULT,
-    backend: str | None = None,
     progress: Progress = nothing,
+    **options: Unpack[RunOptions],
 ) -> PaintedImages:
     """Paint `count` images of the class of a label, guided where guidance is above 1; known [N] uint8 and mask [N] bool
     (True = known) make them completions, of so many particles each."""
     known_images = () if known is None else (known.tobytes(),)
     masks = () if mask is None else (mask.tobytes(),)
     request = GenerateRequest(0, count, seed, temperature, known_images, masks, label, particles, guidance)
-    return paint_request(model, request, precision=precision, backend=backend, progress=progress)
+    return paint_request(model, request, progress=progress, **options)
 
 
 def paint_request(
-    model: Transformer,
-    request: GenerateRequest,
-    *,
-    threads: int | None = None,
-    precision: str = DEFAULT,
-    backend: str | None = None,
-    progress: Progress = nothing,
+    model: Transformer, request: GenerateRequest, *, progress: Progress = nothing, **options: Unpack[RunOptions]
 ) -> PaintedImages:
     """Paint all images of a request; RuntimeError where the engine fails on it."""
     task = PaintTask(request, model.config)
-    run_tasks(model, [task], threads=threads, precision=precision, backend=backend, progress=progress)
+    run_tasks(model, [task], progress=progress, **options)
     return task.result()
 
 
@@ -120,16 +114,17 @@ def paint_requests(model: Transformer, requests: Sequence[GenerateRequest]) -> l
 
 
 @contextmanager
-def loaded_engine(
-    model: Transformer, slots: int, *, threads: int | None = None, precision: str = DEFAULT, backend: str | None = None
-) -> Iterator[Engine]:
+def loaded_engine(model: Transformer, slots: int, **options: Unpack[RunOptions]) -> Iterator[Engine]:
     """Yield an engine in this process with so many slots, or as many as are taken to make painting faster (on a GPU not
     measured)."""
-    most = 128 * (threads or resources.threads()) if model.device.type == "cpu" else 4096
-    generator = Generator(model, min(slots, most), threads, precision, backend)
+    most = 4096
+    if model.device.type == "cpu":
+        most = 128 * (options.get("threads") or resources.threads())
+    generator = Generator(model, min(slots, most), **options)
     engine = Engine(generator)
-    if model.device.type == "cpu" and generator.backend.prefills_in_chunks:  # no other client waits for a pass
-        engine.prefills.longest_pass, engine.prefills.images_at_once = PASS_SECONDS, PREFILL_IMAGES
+    if model.device.type == "cpu" and generator.backend.prefills_in_chunks:
+        engine.prefills.longest_pass = PASS_SECONDS
+        engine.prefills.images_at_once = PREFILL_IMAGES
     try:
         yield engine
     finally:

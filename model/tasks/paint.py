@@ -76,7 +76,8 @@ class PaintTask(Task):
     request: GenerateRequest
 
     def __init__(self, request: GenerateRequest, config: ModelConfig) -> None:
-        self.request, self.config = request, config
+        self.request = request
+        self.config = config
         self.count = count = len(request.indices)
         self.row_of = None if request.only is None else {index: row for row, index in enumerate(request.only)}
         self.images = np.zeros((count, config.bytes), np.uint8)
@@ -137,7 +138,9 @@ class PaintTask(Task):
             case Pixels():
                 for index, first, data in event.painted:
                     row = self._row(index)
-                    self.merged += int(first + len(data) > self.painted[row] > self.taken[row])
+                    has_untaken_bytes = self.painted[row] > self.taken[row]
+                    if has_untaken_bytes and first + len(data) > self.painted[row]:
+                        self.merged += 1
                     self._write(row, first, data)
                 for index, first, data in event.provisional:
                     self._write_provisional(self._row(index), first, data)
@@ -158,11 +161,15 @@ class PaintTask(Task):
 
     def take(self) -> PaintedPart:
         """Return what has been painted since the last call, merged."""
-        new = np.flatnonzero(self.painted > self.taken)
-        frames = [(int(i), int(self.taken[i]), self.images[i, self.taken[i] : self.painted[i]].tobytes()) for i in new]
-        self.taken[new] = self.painted[new]
+        frames = []
+        for row in np.flatnonzero(self.painted > self.taken).tolist():
+            first, stop = int(self.taken[row]), int(self.painted[row])
+            frames.append((row, first, self.images[row, first:stop].tobytes()))
+            self.taken[row] = stop
         part = PaintedPart(frames, self.finished, self.snapshot, tuple(sorted(self.changing)))
-        self.finished, self.snapshot, self.changing = [], None, set()
+        self.finished = []
+        self.snapshot = None
+        self.changing = set()
         return part
 
     def result(self) -> PaintedImages:

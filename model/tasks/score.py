@@ -35,7 +35,10 @@ class ScoreTask(ReadTask):
     request: ScoreRequest
 
     def __init__(self, model: ModelInfo, pictures: int, label: int) -> None:
-        self.model, self.label, self.count, self.request = model, label, pictures, ScoreRequest(0, ())
+        self.model = model
+        self.label = label
+        self.count = pictures
+        self.request = ScoreRequest(0, ())
         self.bits: dict[int, np.ndarray] = {}  # by image: memory is taken as they come
 
     def fill(self, images: Sequence[Cleaned]) -> None:
@@ -57,7 +60,8 @@ class ScoreTask(ReadTask):
 
     def result(self) -> Scores:
         """Return the bits of all images."""
-        bits, tails = tuple(self.bits[index] for index in range(self.count)), None
+        bits = tuple(self.bits[index] for index in range(self.count))
+        tails = None
         if self.model.typicality is not None:
             totals = np.array([each.sum() for each in bits])
             tails = self.model.typicality.tail_probabilities(totals, self.images, self.noisy)

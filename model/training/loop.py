@@ -38,9 +38,8 @@ from scanline.model.training.run.plateau import save_plateau
 from scanline.model.training.run.sizing import count_weights
 from scanline.model.training.run.state import load_state, room_for_state, save_state
 
-PREPARING = (
-    8  # processes that prepare a GPU's batches: one re-renders 128 digits in 41 ms, an H100 trains on them for 12
-)
+# Processes that prepare a GPU's batches: one re-renders 128 digits in 41 ms, an H100 trains on them for 12.
+PREPARING = 8
 
 log = logging.getLogger("scanline.training")
 
@@ -95,7 +94,8 @@ class Trainer:
         """Move the weights by the update of this number, at the first process's rate, and return the loss and the norm
         of its gradient."""
         self.batches.rate.value = rate = self.branches.rate(rate)
-        of_branch, device = self.branches.batch_number(number), self.device
+        of_branch = self.branches.batch_number(number)
+        device = self.device
         batch, labels, drawn = self.batches[of_branch] if self.prepared is None else next(self.prepared)
         measured = self.branches.updater.update(
             batch.to(device),
@@ -160,7 +160,9 @@ def train(
     ):
         curve, clock = Curve(directory, trainer.first), RunClock(config, trainer.seconds)
         recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
-        done, ended, stopped = trainer.first, clock.ended(trainer.first), False
+        done = trainer.first
+        ended = clock.ended(done)
+        stopped = False
         cooling = clock.cooling(done)
         while not ended and not stopped:
             rate = clock.rate(done)

@@ -70,7 +70,11 @@ class ApiError(Exception):
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.message, self.param, self.code, self.headers = status, message, param, code, headers
+        self.status = status
+        self.message = message
+        self.param = param
+        self.code = code
+        self.headers = headers
 
     @property
     def body(self) -> dict[str, Any]:

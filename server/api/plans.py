@@ -83,10 +83,10 @@ def _model_of(models: ModelRegistry, name: str | None, files: Sequence[CodeFile]
     for model in served:
         if model.engine.ready is not None and file.coding in model.engine.ready.codings:
             return model
-    here = []
+    codings = []
     for model in served:
         if model.engine.ready is None:
             raise EngineUnavailableError
-        here.append(f"{model.id} at {model.engine.options.precision} has {model.engine.ready.coding or 'none'}")
+        codings.append(f"{model.id} at {model.engine.options.precision} has {model.engine.ready.coding or 'none'}")
     needed = f"code is of a model with the coding {file.coding} at precision {file.precision}"
-    raise InvalidInput(f"{needed}; {', '.join(here)}.", "code", "other_model")
+    raise InvalidInput(f"{needed}; {', '.join(codings)}.", "code", "other_model")

@@ -26,7 +26,8 @@ class TokenBucket:
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
-        self.tokens, self.updated = float(rate), time.monotonic()
+        self.tokens = float(rate)
+        self.updated = time.monotonic()
 
     def take(self) -> bool:
         """Take a token for a message that has just come; False if it exceeds the rate."""
@@ -98,7 +99,8 @@ class OverheadLimit:
         seconds = self.delay(client)
         if client is None or not seconds:
             return 0.0
-        account, now = self._account(client), time.monotonic()
+        account = self._account(client)
+        now = time.monotonic()
         account.probed = max(account.probed, now) + cost / PROBES_PER_SECOND
         return min(seconds, max(PROBE_SECONDS, account.probed - now))
 

@@ -57,7 +57,8 @@ async def finished(
     done, with its room."""
     async with AsyncExitStack() as stack:
         async with deadline(models.request_timeout), until_disconnect(http):
-            async for _ in (await stack.enter_async_context(running(models, model, task, client, pictures))).changes():
+            job = await stack.enter_async_context(running(models, model, task, client, pictures))
+            async for _ in job.changes():
                 await do_work(task)
         yield
 
@@ -77,11 +78,11 @@ def _reserve_slots(request: EngineRequest, models: ModelRegistry, model: ServedM
     slots = request.slots
     if slots == reservation.images:
         return
-    name = "guidance" if request.is_guided else "particles"
+    param = "guidance" if request.is_guided else "particles"
     if slots > models.max_images:
         each = ", two each unless it is 1," if request.is_guided else ""
         limit = f"above the limit of {models.max_images} per request"
-        raise InvalidInput(f"{name}: {request.n} images take {slots} slots{each} {limit}.", name)
+        raise InvalidInput(f"{param}: {request.n} images take {slots} slots{each} {limit}.", param)
     counted = "each guided image counted as two" if request.is_guided else "each particle counted as one"
     reservation.extend(slots - reservation.images, counted)
-    bind_contextvars(**{name: request.guidance if request.is_guided else slots})
+    bind_contextvars(**{param: request.guidance if request.is_guided else slots})

@@ -36,7 +36,9 @@ class RequestCounters:
 
     def end(self, operation: str, job: Job, began: float) -> None:
         """Count a job that has ended; it began at that time of the monotonic clock."""
-        end = "failed" if job.failure is not None else "cancelled" if job.images_left else "finished"
+        end = "cancelled" if job.images_left else "finished"
+        if job.failure is not None:
+            end = "failed"
         self.requests[operation, end] += 1
         self.images[operation, "finished"] += job.total - job.images_left
         self.images[operation, end] += job.images_left

@@ -55,7 +55,8 @@ class EngineHandle(ABC):
 
     def take_over(self, old: "EngineHandle") -> None:
         """Continue the counts of the handle that this one replaces, and share one queue with it."""
-        self.admission, self.counters = old.admission, old.counters
+        self.admission = old.admission
+        self.counters = old.counters
 
     @abstractmethod
     async def close(self) -> None:
@@ -67,9 +68,9 @@ class EngineHandle(ABC):
         """Whether it can paint now: not while the model loads, for the first time or after a crash."""
 
     @property
-    @abstractmethod
     def slots(self) -> int:
         """Images in flight at once; 0 while the model loads for the first time."""
+        return self.ready.slots if self.ready else 0
 
     @property
     def admitted_slots(self) -> int:
@@ -87,9 +88,9 @@ class EngineHandle(ABC):
         """Seconds since the engine's last message."""
 
     @property
-    @abstractmethod
     def restarts(self) -> int:
-        """Engines started after the first one."""
+        """Engines started after the first one, those of earlier versions of the model included."""
+        return self.counters.restarts
 
     @property
     @abstractmethod
@@ -187,7 +188,8 @@ class EngineHandle(ABC):
         if not job.request.digest and self.ready is not None:
             job.request = replace(job.request, digest=self.ready.digest)
         job.reservation = reservation
-        operation, began = "paint" if isinstance(job.request, GenerateRequest) else "score", monotonic()
+        operation = "paint" if isinstance(job.request, GenerateRequest) else "score"
+        began = monotonic()
         self.jobs[job.id] = job
         self._begin(job)
         try:

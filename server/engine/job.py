@@ -31,7 +31,9 @@ class Job:
     """A request and which of its images are not done; each has a slot for each particle, or two where it is guided."""
 
     def __init__(self, request: Request, task: Task | None = None) -> None:
-        self.request, self.id, self.task = request, request.id, task
+        self.request = request
+        self.id = request.id
+        self.task = task
         self.total = len(request.indices)
         self.missing = set(request.indices)
         self.slots_left = slots_of(request, self.missing)

@@ -20,7 +20,8 @@ class QueueFullError(Exception):
 
     def __init__(self, message: str, code: str, retry_after: int | None) -> None:
         super().__init__(message)
-        self.code, self.retry_after = code, retry_after  # seconds; None: a retry cannot help
+        self.code = code
+        self.retry_after = retry_after  # seconds; None: a retry cannot help
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ class Reservation:
     """The room of one request, which shrinks as its images are painted. Releasing it twice changes nothing."""
 
     def __init__(self, admission: AdmissionControl, client: str) -> None:
-        self.admission, self.client = admission, client
+        self.admission = admission
+        self.client = client
         self.images = self.unread_bytes = 0
         self.is_released = False
         self.on_ended: Callable[[], None] | None = None  # called when the engine has nothing more to do for the request

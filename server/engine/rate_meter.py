@@ -27,7 +27,8 @@ class RateMeter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.seconds: deque[Second] = deque()
-        self.updated, self.is_full = clock(), False
+        self.updated = clock()
+        self.is_full = False
 
     def update(self, finished: int, is_full: bool) -> None:
         """Count images finished since the last update; `is_full`: whether every slot is in use from now on."""
@@ -37,7 +38,8 @@ class RateMeter:
                 self.seconds.append(Second(int(now)))
             self.seconds[-1].full_seconds += now - self.updated
             self.seconds[-1].images += finished
-        self.updated, self.is_full = now, is_full
+        self.updated = now
+        self.is_full = is_full
         while self.seconds and self.seconds[0].started < now - WINDOW_SECONDS:
             self.seconds.popleft()
 

@@ -86,7 +86,9 @@ def build(
         middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts, budgets or Budgets(settings)),
     )
     # Shared by the middleware above, the routes below and signal handlers.
-    app.state.counters, app.state.api_keys, app.state.reloader = counters, keys, reloader
+    app.state.counters = counters
+    app.state.api_keys = keys
+    app.state.reloader = reloader
     errors.install(app)
     openapi.install(app, needs_key=keys is not None)
     routers = [

@@ -94,7 +94,8 @@ class PrefillQueue:
     """Invariant: a request has turns iff it has prefills that have not begun; `left` counts those not yet ended."""
 
     def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.generator, self.clock = generator, clock
+        self.generator = generator
+        self.clock = clock
         self.turns = RoundRobin()
         self.waiting: dict[int, deque[PrefillRequest]] = {}  # by request
         self.left: dict[int, int] = {}  # prefills of each request that have not ended
@@ -107,9 +108,12 @@ class PrefillQueue:
         self.state: PrefillState | None = None
         self.passes: deque[Pass] = deque()  # that have been started and not waited for
         self.credit = 0.0  # seconds that may be spent while images are painted
-        self.longest_pass, self.images_at_once = PASS_SECONDS, generator.backend.prefill_images
-        self.step_seconds, self.step_images = PASS_SECONDS / generator.backend.prefill_steps, 1  # of the last pass
-        self.image_seconds = 0.0  # the last pass's time for each of its images
+        self.longest_pass = PASS_SECONDS
+        self.images_at_once = generator.backend.prefill_images
+        # Of the last pass.
+        self.step_seconds = PASS_SECONDS / generator.backend.prefill_steps
+        self.step_images = 1
+        self.image_seconds = 0.0  # its time for each of its images
         self.pass_seconds = 0.0
 
     @property
@@ -146,12 +150,13 @@ class PrefillQueue:
         share = self._share(painting)
         # What was not spent is lost, but for one pass: a long time without prefills is no reason for a long pause.
         self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * share / (1 - share)
-        # A device that has nothing else to do is given a second pass before the first is waited for.
-        most = 0 if not self.generator.is_asynchronous else 1 if painted is None else inf
+        most_waiting = inf if self.generator.is_asynchronous else 0
+        if self.generator.is_asynchronous and painted is None:
+            most_waiting = 1  # a device that has nothing else to do gets a second pass before the first is waited for
         began = self.clock()
         while self._may_pass(painted):
             ended += self._start_pass()
-            while len(self.passes) > most:
+            while len(self.passes) > most_waiting:
                 ended += self._end_pass()
             prefix_ready = any(not each.prefill.is_score for each in ended)
             if painted is None and (prefix_ready or self.clock() - began >= idle_seconds):
@@ -193,34 +198,44 @@ class PrefillQueue:
         clients = [self.client_of[prefill.request] for prefill in self.batch if prefill.request in self.left]
         try:
             if self.state is None:
-                images = np.stack([np.frombuffer(prefill.image, np.uint8) for prefill in self.batch])
-                what = ((prefill.stop, prefill.label, prefill.tolerance) for prefill in self.batch)
-                stops, labels, tolerances = zip(*what, strict=True)
-                kind = self.batch[0]
-                self.state = self.generator.start_prefill(
-                    images, stops, labels, tolerances, kind.inspected, kind.coded, kind.classified
-                )
-            state, before = self.state, self.state.position
-            # As many steps as fit into a pass, judged by the last one, in whole tiles of the kernel.
-            unit = self.generator.backend.prefill_steps
-            steps = int(self.longest_pass / (self.step_seconds * max(1.0, len(self.batch) / self.step_images)))
-            steps = max(unit, steps - steps % unit)
-            if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
-                steps = INSPECTED_STEPS
-            seconds = self.generator.run_prefill(state, steps)
+                self.state = self._begun_batch()
+            state = self.state
+            before = state.position
+            seconds = self.generator.run_prefill(state, self._steps_of_pass())
         except Exception as error:
             if unrecoverable(error):
                 raise
             self._charge(self.clock() - began, clients)
             return self._fail(self.batch, self.state)
-        run, expected = (state.position - before) // state.step_bytes, self.pass_seconds or PASS_SECONDS
+        steps = (state.position - before) // state.step_bytes
+        expected = self.pass_seconds or PASS_SECONDS
         self.credit -= expected
         host_seconds = self.clock() - began
-        started = Pass(self.batch, state, run, state.done, clients, began, host_seconds, expected, seconds)
+        started = Pass(self.batch, state, steps, state.done, clients, began, host_seconds, expected, seconds)
         self.passes.append(started)
         if state.done:
             self.batch, self.state = [], None
         return []
+
+    def _begun_batch(self) -> PrefillState:
+        """Return the state from which the images of the current batch are run."""
+        batch, kind = self.batch, self.batch[0]
+        images = np.stack([np.frombuffer(prefill.image, np.uint8) for prefill in batch])
+        stops = [prefill.stop for prefill in batch]
+        labels = [prefill.label for prefill in batch]
+        tolerances = [prefill.tolerance for prefill in batch]
+        return self.generator.start_prefill(
+            images, stops, labels, tolerances, kind.inspected, kind.coded, kind.classified
+        )
+
+    def _steps_of_pass(self) -> int:
+        """Return as many steps as fit into a pass, judged by the last one, in whole tiles of the kernel."""
+        if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
+            return INSPECTED_STEPS
+        tile = self.generator.backend.prefill_steps
+        step_seconds = self.step_seconds * max(1.0, len(self.batch) / self.step_images)
+        steps = int(self.longest_pass / step_seconds)
+        return max(tile, steps - steps % tile)
 
     def _end_passes(self) -> list[EndedPrefill]:
         ended: list[EndedPrefill] = []
@@ -245,7 +260,8 @@ class PrefillQueue:
         self._charge(self.pass_seconds, each.clients)
         if each.batch[0].inspected is None and each.steps:
             self.image_seconds = self.pass_seconds / len(each.batch)
-            self.step_seconds, self.step_images = self.pass_seconds / each.steps, len(each.batch)
+            self.step_seconds = self.pass_seconds / each.steps
+            self.step_images = len(each.batch)
         return self._end_batch(each) if each.is_last else []
 
     def _charge(self, seconds: float, clients: list[str]) -> None:

@@ -18,9 +18,12 @@ class StatsRecorder:
 
     def __init__(self) -> None:
         self.batch = 0  # busy slots in the last tick
-        self.painted_bytes = self.known_bytes = self.shared_bytes = self.steps = 0
-        self.queue, self.first_pixel = Histogram(LATENCIES), Histogram(LATENCIES)
-        self.step_seconds, self.step_images = Histogram(STEPS), Histogram(BATCHES)
+        self.painted_bytes = self.known_bytes = self.shared_bytes = 0
+        self.steps = 0
+        self.queue = Histogram(LATENCIES)
+        self.first_pixel = Histogram(LATENCIES)
+        self.step_seconds = Histogram(STEPS)
+        self.step_images = Histogram(BATCHES)
         self.reported = time.monotonic()
         self.unpainted: list[float] = []  # when the requests were accepted that got their first slot in this tick
         self.drawn_bytes = 0  # first bytes of images placed in this tick that take no step
@@ -41,8 +44,10 @@ class StatsRecorder:
     def launched(self, count: int) -> tuple[int, list[float]]:
         """Return how many bytes the started steps paint with those that were drawn, and when the requests were accepted
         whose first bytes are among them."""
-        painted, self.drawn_bytes = count + self.drawn_bytes, 0
-        accepted, self.unpainted = self.unpainted, []
+        painted = count + self.drawn_bytes
+        accepted = self.unpainted
+        self.drawn_bytes = 0
+        self.unpainted = []
         return painted, accepted
 
     def painted(self, count: int, accepted: list[float]) -> None:

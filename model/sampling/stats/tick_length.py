@@ -21,9 +21,11 @@ class TickLength:
 
         A tick is short where something is streamed, so that its pixels are sent in several frames.
         """
-        seconds, like = self.by_size.get(images.bit_length(), self.last)
-        expected = seconds * max(1.0, images / like)
-        most = MAX_STEPS if streamed else max(MAX_STEPS, min(least_left, int(LONG_TICK_SECONDS / expected)))
+        seconds, measured_images = self.by_size.get(images.bit_length(), self.last)
+        expected = seconds * max(1.0, images / measured_images)
+        most = MAX_STEPS
+        if not streamed:
+            most = max(MAX_STEPS, min(least_left, int(LONG_TICK_SECONDS / expected)))
         return max(1, min(most_left, most, int(TICK_SECONDS / expected)))
 
     def images(self) -> int:

@@ -25,7 +25,10 @@ class Batches(Dataset[Batch]):
 
     def __init__(self, images: Images, labels: np.ndarray | None, config: TrainingConfig, model: ModelConfig) -> None:
         """images: [n, N] uint8; labels: [n] int64, or None."""
-        self.images, self.labels, self.config, self.model = images, labels, config, model
+        self.images = images
+        self.labels = labels
+        self.config = config
+        self.model = model
         self.sampler = PositionSampler(images, config, model)
         self.rate = multiprocessing.Value("d", 0.0)  # the present learning rate, also of the processes below
 

@@ -95,8 +95,7 @@ def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
     """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in place, and return the
     norm of both together before.
 
-    They are clipped apart because nearly all of the norm is the
-    head's, in jumps that would silence the layers.
+    They are clipped apart because nearly all of the norm is the head's, in jumps that would silence the layers.
     """
     head = _head(model)
     rest = [p for p in model.parameters() if not any(p is q for q in head)]

@@ -20,7 +20,10 @@ class Updater:
     def __init__(
         self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
     ) -> None:
-        self.model, self.config, self.group, self.dtype = model, config, group, dtype
+        self.model = model
+        self.config = config
+        self.group = group
+        self.dtype = dtype
         self.average = MovingAverage(model, config.average)
         self.optimiser = optimiser(model, config, dtype)
         cache = compiled if isinstance(compiled, Path) else None

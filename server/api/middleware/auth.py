@@ -30,7 +30,9 @@ class ApiKeyMiddleware:
     """Answer 401 to a request that carries none of `keys`, later and later to an address that keeps trying."""
 
     def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
-        self.app, self.keys, self.delays = app, keys, WrongKeyDelays()
+        self.app = app
+        self.keys = keys
+        self.delays = WrongKeyDelays()
         self.websockets: dict[asyncio.Timeout, bytes] = {}  # the keys of those that are open
         keys.on_reload.append(self._end_websockets)
 

@@ -20,14 +20,17 @@ class BodyLimitMiddleware:
     """Answer 413 to a body of more than `max_bytes`, 408 to one not received within `seconds`."""
 
     def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
-        self.app, self.max_bytes, self.seconds = app, max_bytes, seconds
+        self.app = app
+        self.max_bytes = max_bytes
+        self.seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         limit = min(self.max_bytes, NO_UPLOAD_MAX_BYTES) if scope["path"] in NO_UPLOAD_PATHS else self.max_bytes
-        headers, deadline = dict(scope["headers"]), asyncio.get_running_loop().time() + self.seconds
+        headers = dict(scope["headers"])
+        deadline = asyncio.get_running_loop().time() + self.seconds
 
         # A declared length that is too large is refused before the route runs.
         declared = headers.get(b"content-length", b"0")
@@ -68,7 +71,9 @@ class WebsocketLimitMiddleware:
     """Answer 503 to a websocket beyond `max_open`, 429 to one beyond its client's share; before it is accepted."""
 
     def __init__(self, app: ASGIApp, max_open: int, counters: HttpCounters, client_share: float = 1.0) -> None:
-        self.app, self.max_open, self.counters = app, max_open, counters
+        self.app = app
+        self.max_open = max_open
+        self.counters = counters
         self.max_of_client = max(1, int(max_open * client_share))
         self.open_by_client: Counter[str] = Counter()
 

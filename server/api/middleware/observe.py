@@ -1,8 +1,7 @@
 """The log line, the counters and the span of every request and every websocket, from one wrapper of send and receive.
 
 Other parts (client, key's name, model, images, seed, error code) bind their fields to the log's context, from which
-they are read. Label values are bounded: standard methods, the routes' own paths, statuses, error
-codes, names of keys.
+they are read. Label values are bounded: standard methods, the routes' own paths, statuses, error codes, names of keys.
 """
 
 import logging
@@ -73,7 +72,8 @@ class ObservingMiddleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        began, exchange = time.monotonic(), Exchange(scope.get("method", "WEBSOCKET"))
+        began = time.monotonic()
+        exchange = Exchange(scope.get("method", "WEBSOCKET"))
 
         async def observed_send(message: Message) -> None:
             exchange.on_send(message)

@@ -65,7 +65,8 @@ class FairThread:
         answer()
 
 
-_worker, _long = FairThread("scanline-payload"), FairThread("scanline-long")
+_worker = FairThread("scanline-payload")
+_long = FairThread("scanline-long")
 
 
 async def run(work: Callable[[], Result]) -> Result:
@@ -85,8 +86,9 @@ async def in_chunks(steps: Iterable[Result], size: int | None) -> AsyncIterator[
     INLINE_BYTES, and goes on in the thread if it takes longer than a chunk may. None: steps are as those of `run_long`.
     """
     remaining = iter(steps)
-    is_done, is_inline = False, size is not None and size <= INLINE_BYTES
+    is_inline = size is not None and size <= INLINE_BYTES
     offloaded = run_long if size is None else run
+    is_done = False
     while not is_done:
         chunk, is_done = _advance(remaining) if is_inline else await offloaded(lambda: _advance(remaining))
         is_inline = False
@@ -100,7 +102,8 @@ async def collect(steps: Iterable[Result], size: int | None) -> list[Result]:
 
 def _advance(steps: Iterator[Result]) -> tuple[list[Result], bool]:
     """Return the results of the next steps, and whether these were the last."""
-    results, end = [], monotonic() + CHUNK_SECONDS
+    end = monotonic() + CHUNK_SECONDS
+    results = []
     for result in steps:
         results.append(result)
         if monotonic() >= end:

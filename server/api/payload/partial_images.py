@@ -17,16 +17,16 @@ class PartialImages:
     """Up to `wanted` partial images of each image of a task, evenly spaced over the pixels to paint."""
 
     def __init__(self, task: PaintTask, wanted: int) -> None:
-        self.task, self.config = task, task.config
-        request, config = task.request, task.config
-        nothing = bytes(config.bytes)
-        sources = list(zip(request.known, request.masks, strict=True)) or [(nothing, nothing)]
+        self.task = task
+        self.config = task.config
+        nothing = bytes(task.config.bytes)
+        sources = list(zip(task.request.known, task.request.masks, strict=True)) or [(nothing, nothing)]
         known = [(np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources]
         self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
-        copies = task.count // len(sources)
         # Images nearly always share their mask.
-        cuts = {mask: _cuts(np.frombuffer(mask, bool), wanted, config) for mask in {mask for _, mask in sources}}
-        self.cuts = np.repeat([cuts[mask] for _, mask in sources], copies, axis=0)
+        different = {mask for _, mask in sources}
+        cuts_of = {mask: _cuts(np.frombuffer(mask, bool), wanted, task.config) for mask in different}
+        self.cuts = np.repeat([cuts_of[mask] for _, mask in sources], task.count // len(sources), axis=0)
         self.sent = np.zeros(task.count, np.int64)  # partial images of each that were sent, or skipped
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray, bool]]:

@@ -21,7 +21,9 @@ class UploadedPictures:
 
     def __init__(self, model: ModelInfo, fields: PictureFields, resize: bool) -> None:
         """resize: whether uploads of other sizes than the model's are read."""
-        self.model, self.fields, self.resize = model, fields, resize
+        self.model = model
+        self.fields = fields
+        self.resize = resize
         self.sizes: dict[str, None] = {}  # in order, each once
 
     @property
@@ -47,12 +49,15 @@ class UploadedPictures:
 
     def _partly_known(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the bytes and the mask of each partly known picture, N each."""
-        fields, config = self.fields, self.model.config
+        fields = self.fields
         assert isinstance(fields, MaskFields)
-        mask, mask_size = None, config.size
+        config = self.model.config
+        mask = None
+        mask_size = config.size
         if fields.mask is not None:
             opened = self._open(fields.mask, "mask")
-            mask, mask_size = known_by_picture(opened, config, "mask").tobytes(), size_of(opened)
+            mask = known_by_picture(opened, config, "mask").tobytes()
+            mask_size = size_of(opened)
             del opened
         elif fields.keep_rows is not None:
             mask = known_rows(fields.keep_rows, config).tobytes()
@@ -63,7 +68,8 @@ class UploadedPictures:
 
     def _known(self, data: bytes, mask: bytes | None, mask_size: str, clean: Clean) -> tuple[bytes, bytes]:
         """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
-        config, picture = self.model.config, self._open(data, "image")
+        config = self.model.config
+        picture = self._open(data, "image")
         if mask_size not in (size_of(picture), config.size):
             reason = f"mask is {mask_size}; it must have the size of image, {size_of(picture)}, or of the model."
             raise InvalidInput(reason, "mask", "wrong_size")

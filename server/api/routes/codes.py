@@ -44,7 +44,8 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
     if (ready := model.engine.ready) is None:
         raise EngineUnavailableError
     is_file = fields.output_format == "file" or MEDIA_TYPE in accepted(request)
-    names, precision = [fields.class_name] * len(fields.image), model.engine.options.precision
+    names = [fields.class_name] * len(fields.image)
+    precision = model.engine.options.precision
     task = encode.plan(model, EncodeValues(names, ready.coding, precision, fields.images_a_code, is_file))
     models.check_count(task.count, "image", "with the class and without" if task.has_labels else "")
     bind_contextvars(model=model.id, images=len(fields.image))
@@ -57,7 +58,8 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
                 headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **upload_headers(pictures.resized)}
                 chunks = _file(task)
             else:
-                headers, codes = {"content-type": JSON}, task.result().codes
+                headers = {"content-type": JSON}
+                codes = task.result().codes
                 answer = CodesAnswer(
                     created=int(time.time()),
                     model=model.id,

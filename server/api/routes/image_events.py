@@ -49,16 +49,23 @@ class EventStream(Response):
         pictures: UploadedPictures | None,
     ) -> None:
         super().__init__()
-        self.request, self.models, self.model, self.task, self.fields = request, models, model, task, fields
-        self.output, self.pictures, self.shown = output, pictures, task.shown
+        self.request = request
+        self.models = models
+        self.model = model
+        self.task = task
+        self.fields = fields
+        self.output = output
+        self.pictures = pictures
+        self.shown = task.shown
         self.kind = next(name for kind, name in KINDS.items() if isinstance(fields, kind))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        task, partial, failure = self.task, bool(self.fields.partial_images), None
-        task.request = replace(task.request, stream=partial, provisional=partial)
+        has_partials = bool(self.fields.partial_images)
+        self.task.request = replace(self.task.request, stream=has_partials, provisional=has_partials)
+        failure = None
         try:
             async with until_disconnect(self.request), AsyncExitStack() as stack:
-                work = running(self.models, self.model, task, client_of(scope).id, self.pictures)
+                work = running(self.models, self.model, self.task, client_of(scope).id, self.pictures)
                 async with deadline(self.models.request_timeout):
                     job = await stack.enter_async_context(work)
                 self.output = replace(self.output, uploaded=self.pictures.resized if self.pictures else ())

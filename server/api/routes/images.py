@@ -72,45 +72,50 @@ def _respond(
 ) -> Response:
     """Return the response with the images that are painted or decoded; answer: that of JSON."""
     model, task = decoding or paint_task(models, cast("PaintFields", fields))
-    resize, config = models.resizes(fields.size_policy), model.config
+    config = model.config
     shown = task.shown
+    resize = models.resizes(fields.size_policy)
     output = replace(output_of(fields, config, len(shown), resize), columns=task.columns)
+    # JSON has a file of each image; other answers are one file, whose images stand in a grid.
     media_type = _media_type(request, fields)
-    rows, columns = (1, 1) if media_type == JSON else grid(len(shown), task.columns)
-    width, height = output.size or (config.width, config.height)
-    width, height = columns * width, rows * height
-    if film := _film(fields, media_type):
-        kind = fields.output_format if media_type == JSON else KINDS[media_type]
-        film.check_size(width, height, config.channels, kind, len(shown) if media_type == JSON else 1)
-        output = replace(output, film=film)
-    elif media_type != NPY:
-        kind = fields.output_format if media_type == JSON else KINDS[media_type]
-        check_still(width, height, config.channels, kind, rows * columns)
+    is_json = media_type == JSON
+    rows, columns = (1, 1) if is_json else grid(len(shown), task.columns)
+    image_width, image_height = output.size or (config.width, config.height)
+    width, height = columns * image_width, rows * image_height
+    film = _film(fields, media_type)
+    if media_type != NPY:
+        kind = fields.output_format if is_json else KINDS[media_type]
+        if film:
+            film.check_size(width, height, config.channels, kind, len(shown) if is_json else 1)
+            output = replace(output, film=film)
+        else:
+            check_still(width, height, config.channels, kind, rows * columns)
     pictures = UploadedPictures(model, fields, resize) if isinstance(fields, schemas.PictureFields) else None
     if fields.stream:
-        if film and media_type == JSON:
+        if film and is_json:
             fields.refuse_film("events have pictures, leave it out")
-        if media_type != JSON:
+        if not is_json:
             reason = f"stream is answered with events, not with {media_type}; leave out stream or Accept: {media_type}."
             raise InvalidInput(reason, "stream")
         return EventStream(request, models, model, task, fields, output, pictures)
 
     async def work(send: Send) -> bytes | None:
         async with finished(request, models, model, task, client_of(request.scope).id, pictures):
-            said = replace(output, uploaded=pictures.resized if pictures else ())
+            done = replace(output, uploaded=pictures.resized if pictures else ())
             images = task.images.reshape(-1, *config.image_shape)[list(shown)]
-            fields_of_all = {
-                "created": int(time.time()),
-                "model": model.id,
-                "data": [],
-                **said.fields,
-                "usage": Usage.of(task.request.known_bytes, images.size),
-            }
-            headers = {"content-type": media_type, **said.headers, **seed_headers(task)}
-            each = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
+            whole = answer(
+                created=int(time.time()),
+                model=model.id,
+                data=[],
+                **done.fields,
+                usage=Usage.of(task.request.known_bytes, images.size),
+                **task.drawn,
+                **task.used,
+            )
+            facts = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
             known = task.request.known_pixels(config) if output.film else None
-            whole = answer(**fields_of_all, **task.drawn, **task.used)
-            chunks = painted_chunks(whole, images, each, media_type, output, known)
+            chunks = painted_chunks(whole, images, facts, media_type, output, known)
+            headers = {"content-type": media_type, **done.headers, **seed_headers(task)}
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)

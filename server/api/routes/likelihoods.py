@@ -34,16 +34,20 @@ from scanline.server.models.registry import ModelRegistry, ServedModel
 def router(models: ModelRegistry) -> APIRouter:
     """Return both routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    likelihood, classified = upload_body(LikelihoodRequest, {}), upload_body(ClassificationRequest, {})
-    refused, either = errors(*WORK_ERRORS), LikelihoodsAnswer | EvidenceAnswer
+    refusals = errors(*WORK_ERRORS)
+    scored = LikelihoodsAnswer | EvidenceAnswer
+    body = upload_body(LikelihoodRequest, {})
 
-    @routes.post("/likelihoods", response_model=either, responses=refused, openapi_extra=likelihood)
+    @routes.post("/likelihoods", response_model=scored, responses=refusals, openapi_extra=body)
     async def score_images(request: Request) -> Response:
         """Return how many bits the model needs for given images, or for their known pixels whatever the others are."""
         fields = await read_fields(request, LikelihoodRequest, models)
-        return (_estimate if fields.has_mask else _score)(models, models.usable(fields.model), request, fields)
+        respond = _estimate if fields.has_mask else _score
+        return respond(models, models.usable(fields.model), request, fields)
 
-    @routes.post("/classifications", response_model=ClassificationsAnswer, responses=refused, openapi_extra=classified)
+    body = upload_body(ClassificationRequest, {})
+
+    @routes.post("/classifications", response_model=ClassificationsAnswer, responses=refusals, openapi_extra=body)
     async def classify_images(request: Request) -> Response:
         """Return the most probable class of given images, and what each class says of them."""
         fields = await read_fields(request, ClassificationRequest, models)

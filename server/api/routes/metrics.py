@@ -152,7 +152,8 @@ class Pages:
 
 def router(gather: Callable[[], Awaitable[Collector]]) -> APIRouter:
     """Return the route, which answers with what `gather` finds."""
-    routes, pages = APIRouter(tags=["metrics"]), Pages(gather)
+    routes = APIRouter(tags=["metrics"])
+    pages = Pages(gather)
 
     @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(401)})
     async def metrics(request: Request) -> Response:

@@ -57,8 +57,10 @@ async def _answer(
     model: ServedModel, fields: StepsRequest, task: InspectTask, uploaded: tuple[str, ...]
 ) -> AsyncIterator[bytes]:
     """Yield the answer, which is encoded off the event loop."""
-    config, numbers = model.config, task.result()
-    heads, (c, m) = config.layers * config.heads, (config.key_width, config.value_width)
+    config = model.config
+    numbers = task.result()
+    heads = config.layers * config.heads
+    c, m = config.key_width, config.value_width
     passed = (task.steps.stop - config.first) // config.step_bytes  # with those before the inspected ones
     attention = Attention(state_bytes=4 * heads * c * (m + 1), cache_bytes=4 * heads * (c + m) * passed)
 

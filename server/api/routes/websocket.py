@@ -30,7 +30,8 @@ SUBPROTOCOL = "scanline"  # a browser that offers a key as a second subprotocol 
 
 def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters) -> APIRouter:
     """Return the websocket route over `models`; errors of its jobs are counted in `counters`."""
-    routes, throttle = APIRouter(), FrameThrottle(settings.max_frames_per_second)
+    routes = APIRouter()
+    throttle = FrameThrottle(settings.max_frames_per_second)
 
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
@@ -45,8 +46,11 @@ class Connection:
     """One websocket: handles its messages until it closes; its jobs end with it."""
 
     def __init__(self, socket: WebSocket, settings: Settings, runner: JobRunner) -> None:
-        self.socket, self.settings, self.runner = socket, settings, runner
-        self.lifecycle, self.sender = runner.lifecycle, runner.sender
+        self.socket = socket
+        self.settings = settings
+        self.runner = runner
+        self.lifecycle = runner.lifecycle
+        self.sender = runner.sender
         self.jobs: dict[JobId, asyncio.Task[None]] = {}  # those that are running
         self.unused_ids = itertools.count()
 

@@ -43,7 +43,8 @@ class JobRunner:
 
     async def run(self, name: JobId, fields: PaintFields) -> None:
         """Run one job until its last message is sent; cancelling it sends none."""
-        began, ended = time.monotonic(), "cancelled"
+        began = time.monotonic()
+        ended = "cancelled"
         with job_span():
             try:
                 async with self.lifecycle.interruptible(), deadline(self.models.request_timeout):
@@ -53,7 +54,8 @@ class JobRunner:
             except WebSocketDisconnect:
                 ended = "disconnected"
             except Exception as exception:
-                error, ended = from_exception(exception), "failed"
+                ended = "failed"
+                error = from_exception(exception)
                 bind_contextvars(error=error.code)
                 await self.sender.error(name, error)
             finally:
@@ -67,7 +69,10 @@ class JobRunner:
         output_of(fields, model.config, task.count, resize=False)
         client = client_of(self.sender.socket.scope).id
         state = requested_state(fields, model, client)
-        config, sender, number, sent = model.config, self.sender, next(self.numbers), 0
+        config = model.config
+        sender = self.sender
+        number = next(self.numbers)
+        sent = 0  # bytes
         bind_contextvars(job=number, bytes=0)
         task.request = replace(task.request, stream=True, snapshot=state)
         pictures = UploadedPictures(model, fields, resize=False) if isinstance(fields, PictureFields) else None

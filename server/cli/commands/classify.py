@@ -32,7 +32,8 @@ def classify(
     from scanline.model.inference import load
     from scanline.server.cli.sampling import outlier_note, picture_files
 
-    pictures, loaded = picture_files(pictures), load(model, device=device)
+    pictures = picture_files(pictures)
+    loaded = load(model, device=device)
     with model_bar("reading") as progress:
         result = loaded.classify(pictures, by_bits=by_bits, clean=clean, progress=progress)
 

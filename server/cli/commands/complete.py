@@ -58,7 +58,8 @@ def complete(
     checked_particles(particles, guidance or 1.0)
     shown_film = film_of(out, film, frames, seconds, scale)
     scale = scale or (LABELLED_SCALE if labels else 1)
-    pictures, seed = picture_files(pictures), checked_seed(seed)
+    pictures = picture_files(pictures)
+    seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     values = CompleteValues(n, seed, class_name, None, temperature, guidance, particles)
@@ -79,20 +80,25 @@ def complete(
         originals = [original for original, _ in given]
         images = np.concatenate((np.stack(occluded)[:, None], images, np.stack(originals)[:, None]), 1)
         kept = np.pad(kept, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=True)
-    images, kept = images.reshape(len(given), -1, *config.image_shape), kept.reshape(-1, config.height, config.width)
+    images = images.reshape(len(given), -1, *config.image_shape)
+    kept = kept.reshape(-1, config.height, config.width)
     if labels:
-        names = [picture.stem for picture in pictures] if len(pictures) > 1 else ()
-        save_classes(images, names, out, shown_film, scale, ("occluded", *map(str, range(1, n + 1)), "original"), kept)
+        rows = [picture.stem for picture in pictures] if len(pictures) > 1 else ()
+        columns = ("occluded", *map(str, range(1, n + 1)), "original")
+        save_classes(images, rows, out, shown_film, scale, columns, kept)
     else:
         save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept, scale=scale)
 
     # What the known pixels cost, and how many of the particles still count, is part of the summary.
+    bits = np.concatenate([one.bits_per_dim for one in painted])
     evidence = np.concatenate([one.evidence_bits for one in painted])
     effective = np.concatenate([one.effective_particles for one in painted])
     run = tasks[0].request.particles_of(0)
     words = f", {evidence.mean():.2f} bits for the known pixels"
-    words += f", at least {effective.min():.1f} of {run} particles effective" if run > 1 else ""
+    if run > 1:
+        words += f", at least {effective.min():.1f} of {run} particles effective"
     more: dict[str, object] = {**tasks[0].used}
-    more |= {"class": painted[0].class_names(config)[0]} if tasks[0].label(0) else {}
+    if tasks[0].label(0):
+        more["class"] = painted[0].class_names(config)[0]
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
-    print_summary(np.concatenate([one.bits_per_dim for one in painted]), "completions", out, seed, as_json, more, words)
+    print_summary(bits, "completions", out, seed, as_json, more, words)

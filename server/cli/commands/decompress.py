@@ -43,12 +43,14 @@ def decompress(
     from scanline.model.inputs import ranges
     from scanline.model.named_files import read_input
 
-    shown_film, codes = check_out(out), read(read_input(file), str(file))
+    shown_film = check_out(out)
+    codes = read(read_input(file), str(file))
     if codes.count > MAX_AT_ONCE and not images:
         raise ValueError(f"{file} holds {codes.count:,} images, more than {MAX_AT_ONCE:,}; choose some by --images")
     wanted = None
     if images:
-        wanted = [n for part in ranges(" ".join([*images, *(more or ())]), codes.count, "--images") for n in part]
+        parts = ranges(" ".join([*images, *(more or ())]), codes.count, "--images")
+        wanted = [number for part in parts for number in part]
     size = codes.height, codes.width, codes.channels
     if model is None:
         configs = {name: load_config(zoo.find(name)) for name in zoo.names()}

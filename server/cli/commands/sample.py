@@ -17,7 +17,8 @@ from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import add_stage, model_bar, progress_bar
 
-IMAGES, IMAGES_OF_EACH_CLASS = 64, 10
+IMAGES = 64
+IMAGES_OF_EACH_CLASS = 10
 
 
 def sample(
@@ -86,7 +87,10 @@ def sample(
         raise ValueError("This model knows no classes; leave --each-class out.")
     listed = [] if class_name is None else listed_in(config, class_name)
     names: Sequence[str | Sequence[str] | None] = config.class_names if each_class else (listed or class_name,)
-    n = n or (IMAGES_OF_EACH_CLASS if each_class else None if listed else IMAGES)
+    if n is None and each_class:
+        n = IMAGES_OF_EACH_CLASS
+    elif n is None and not listed:  # of a list, one image of each of its classes
+        n = IMAGES
     values = [PaintValues(n, seed, name, None, temperature, guidance) for name in names]
     tasks = [paint.plan(loaded.info, each) for each in values]
     n = tasks[0].count
@@ -100,10 +104,11 @@ def sample(
         save_classes(images, config.class_names, out, shown_film, scale or 1)
     else:
         save_images(images[0], out, columns, film=shown_film, scale=scale or 1)
-    shown = [name for batch in painted for name in batch.class_names(config)]
+    bits = np.concatenate([batch.bits_per_dim for batch in painted])
     more: dict[str, object] = {**tasks[0].used}
-    more |= {"classes": shown} if shown else {}
-    print_summary(np.concatenate([batch.bits_per_dim for batch in painted]), "images", out, seed, as_json, more)
+    if shown := [name for batch in painted for name in batch.class_names(config)]:
+        more["classes"] = shown
+    print_summary(bits, "images", out, seed, as_json, more)
 
 
 def _sample_on_cluster(

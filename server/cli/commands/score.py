@@ -51,9 +51,11 @@ def score(
     checked_particles(particles)
     seed = checked_seed(seed)
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
-    pictures, loaded = picture_files(pictures), load(model, device=device)
+    pictures = picture_files(pictures)
+    loaded = load(model, device=device)
     if is_estimate:
-        values = EstimateValues(1, repeats, seed, class_name, particles, "keep_rows" if mask is None else str(mask))
+        known_by = "keep_rows" if mask is None else str(mask)
+        values = EstimateValues(1, repeats, seed, class_name, particles, known_by)
         rows = _estimates(loaded, values, pictures, keep_rows, mask, clean)
     else:
         rows = _scores(loaded, pictures, clean, class_name)

@@ -46,7 +46,8 @@ def train(**given: Any) -> None:
         _fit_class_head(options)
         return
     check_out(options.out)
-    out, saved = options.out, _saved_run(options)
+    out = options.out
+    saved = _saved_run(options)
     limit_torch_threads()
     device = resolve_device(options.device)
     images, run = _open_images(options, saved)
@@ -75,6 +76,7 @@ def train(**given: Any) -> None:
         peak /= operations_per_image(weights, chosen.training, positions)
 
     command = f"scanline train --resume --out {shlex.quote(str(out))}"
+    checkpoint_mb = options.checkpoint_mb or run.checkpoint_mb
     with _full_disk(out, command):
         out.mkdir(parents=True, exist_ok=True)
         run.save(out)
@@ -92,7 +94,7 @@ def train(**given: Any) -> None:
                 device=device,
                 precision=options.precision,
                 compiled=options.compiles(chosen.training, device) and (options.compile_cache or True),
-                limit=None if (most := options.checkpoint_mb or run.checkpoint_mb) is None else 1e6 * most,
+                limit=None if checkpoint_mb is None else 1e6 * checkpoint_mb,
                 workers=options.processes,
                 report=report,
                 interrupted=lambda: bool(signals),
@@ -164,7 +166,9 @@ def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageS
     from scanline.model.datasets.source import open_data, parse_size
     from scanline.model.training.run.record import check_same_images, describe
 
-    size = parse_size(options.size) if options.size else saved.size if saved else None
+    size = saved.size if saved else None
+    if options.size:
+        size = parse_size(options.size)
     grey = options.grey or (saved is not None and saved.grey)
     classes = options.classes or (saved is not None and saved.classes)
     path = options.data or Path(saved.data if saved else "")
@@ -176,8 +180,10 @@ def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageS
         raise ValueError(f"{options.out} is inside {path}, whose pictures would then include the sheets of the run")
     if saved:
         check_same_images(saved, images)
-    start, limit = options.start_for(images), options.checkpoint_mb
-    return images, saved or describe(images, path, size, grey, options.preset, start, options.layers, limit)
+        return images, saved
+    start = options.start_for(images)
+    run = describe(images, path, size, grey, options.preset, start, options.layers, options.checkpoint_mb)
+    return images, run
 
 
 def _count_files(bar: Any, path: Path) -> Callable[[int, int], None]:

@@ -62,16 +62,6 @@ class EngineClient(EngineHandle):
         return self.copy.directory
 
     @property
-    def restarts(self) -> int:
-        """Engines started after a crash, those of earlier versions of the model included."""
-        return self.counters.restarts
-
-    @property
-    def slots(self) -> int:
-        """Images in flight at once; 0 while the model loads for the first time."""
-        return self.ready.slots if self.ready else 0
-
-    @property
     def is_ready(self) -> bool:
         """Whether it can paint now: not while the model loads, or the engine is silent, although requests may wait."""
         return self.process is not None and self.process.is_ready and not self.failed.is_set()
@@ -150,7 +140,9 @@ class EngineClient(EngineHandle):
             self.failed.set()
             self.process.kill()
             return
-        self.ready, self.process.is_loaded, self.load_error = ready, True, None
+        self.ready = ready
+        self.process.is_loaded = True
+        self.load_error = None
         self.load_seconds = self.process.age
         self.loaded.set()
         self._send_admitted()

@@ -71,8 +71,7 @@ class EngineProcess:
     async def wait_for_death(self) -> str:
         """Return how it died, once it and its threads have ended; one that hangs is killed.
 
-        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be
-        started.
+        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be started.
         """
         try:
             await self.starting
@@ -115,7 +114,8 @@ class EngineProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.pipe.closed.wait(), min(CHECK_SECONDS, limit / 4))
                 return None
-            was_late, late = late, self.silence > limit
+            was_late = late
+            late = self.silence > limit
             if was_late and late:
                 return limit
         return None

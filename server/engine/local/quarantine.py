@@ -67,8 +67,10 @@ class Quarantine:
 
     def died(self) -> Verdict:
         """Let all requests inside wait again after the engine's death, except for the culprit, which is removed."""
-        inside, self.inside = self.inside, {}
-        has_cancelled, self.has_cancelled = self.has_cancelled, False
+        inside = self.inside
+        has_cancelled = self.has_cancelled
+        self.inside = {}
+        self.has_cancelled = False
         for request, finished in inside.items():
             self.crashes[request] = 1 if finished else self.crashes.get(request, 0) + 1
         self.waiting.update(inside)
@@ -80,5 +82,6 @@ class Quarantine:
             self.crashes.clear()
             self.most = None
             return Verdict(suspects[0])
-        before, self.most = self.most, max(1, len(suspects) // 2)
+        before = self.most
+        self.most = max(1, len(suspects) // 2)
         return Verdict(narrowed=before is None or self.most < before)

@@ -26,7 +26,8 @@ class ShardedJob:
 
     def __post_init__(self) -> None:
         request = self.job.request
-        self.code_length, self.last = 1, dict[int, int]()  # images of a code; the last one of each that is wanted
+        self.code_length = 1  # images of a code
+        self.last: dict[int, int] = {}  # the last image of each code that is wanted
         if isinstance(request, GenerateRequest) and request.codes is not None:
             self.code_length = request.codes.length
             self.last = {index // self.code_length: index for index in request.indices}

@@ -161,7 +161,8 @@ class MainEnd(PipeEnd):
             case Cancel():
                 self._cancel(message.request)
             case Alive():
-                self.is_up, self.digests = True, message.digests
+                self.is_up = True
+                self.digests = message.digests
 
     def _submit(self, model: str, request: Request) -> None:
         engine = self.find_engine(model, request.digest)
@@ -203,7 +204,9 @@ class PipedEngine(RemoteEngine):
     def take(self, status: EngineStatus) -> None:
         """Take in a newer status."""
         self.update([status], status.others)
-        self.ready, self.load_error, self.failure_reason = status.ready, status.load_error, status.failure_reason
+        self.ready = status.ready
+        self.load_error = status.load_error
+        self.failure_reason = status.failure_reason
         if status.has_failed:
             self.failed.set()
 

@@ -201,9 +201,13 @@ class ReplicaPool(RemoteEngine):
 
     def _next_shard(self, sharded: ShardedJob) -> set[int]:
         """Take the next images of a request that waits, at least one, as many as fill a shard, and whole codes."""
-        size, taken, missing, is_within_code = self._shard_size(sharded.slots), 0, set[int](), False
+        size = self._shard_size(sharded.slots)
+        missing: set[int] = set()
+        taken = 0  # slots
+        is_within_code = False
         while sharded.waiting and (taken < size or is_within_code):
-            missing.add(index := sharded.waiting.popleft())
+            index = sharded.waiting.popleft()
+            missing.add(index)
             taken += sharded.slots_of((index,))
             is_within_code = sharded.is_followed(index)
         return missing
@@ -231,7 +235,8 @@ class ReplicaPool(RemoteEngine):
 
     async def _run_shard(self, sharded: ShardedJob, missing: set[int]) -> None:
         """Send the missing images to one replica after the other until none is missing or the job is over."""
-        job, is_replaced = sharded.job, False
+        job = sharded.job
+        is_replaced = False
         losses = 0  # in a row, without an image finished in between
         while missing and not job.has_ended:
             before = len(missing)
@@ -264,7 +269,8 @@ class ReplicaPool(RemoteEngine):
         """Let one replica work on the missing images, until it is done or lost; remove the finished ones."""
         job = sharded.job
         digest = self.digest if sharded.digest is None else sharded.digest
-        command, route = replace(job.request.shard(tuple(sorted(missing))), digest=digest), Route()
+        command = replace(job.request.shard(tuple(sorted(missing))), digest=digest)
+        route = Route()
         # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
         # it; the router then could not distinguish shards.
         call = Context().run(self.run_on_replica.remote, command, route=route)

@@ -13,7 +13,8 @@ class RelayJob(Job):
     def __init__(self, request: Request, number: int, send: Callable[[Event], None]) -> None:
         """`send` gets each event after the job has taken it in."""
         super().__init__(replace(request, id=number))
-        self.sender_id, self.send = request.id, send
+        self.sender_id = request.id
+        self.send = send
 
     def receive(self, event: Event) -> None:
         """Take in an event of the engine and pass it on."""

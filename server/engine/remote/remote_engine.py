@@ -26,15 +26,19 @@ class RemoteEngine(EngineHandle):
         self.known: list[EngineStatus] = []  # the newest that were not empty: slots outlast a moment without engines
         self.received = monotonic()
         self.others = 0  # images of the other processes, in slots or waiting, at the last status
-        self._slots = self._fewest_slots = 0  # of `known` together, and the least: each shard asks
+        self._slots = 0  # of `known` together: each shard asks
+        self._fewest_slots = 0  # of one of them
 
     def update(self, statuses: list[EngineStatus], others: int) -> None:
         """Take in newer statuses of all engines that answer."""
-        self.statuses, self.received = statuses, monotonic()
+        self.statuses = statuses
+        self.received = monotonic()
         if statuses:
-            self.known, self.others = statuses, others
+            self.known = statuses
+            self.others = others
             slots = [status.slots for status in statuses]
-            self._slots, self._fewest_slots = sum(slots), min(slots)
+            self._slots = sum(slots)
+            self._fewest_slots = min(slots)
 
     def start(self) -> None:
         """Do nothing: the processes that have the engines start them."""

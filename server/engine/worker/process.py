@@ -37,7 +37,9 @@ UNRECOVERABLE = 70  # exit status
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
 # More images in flight paint no faster (on a GPU computed, not measured), and each of them later.
 MAX_AUTO_SLOTS = {"cpu": 1024, "cuda": 4096}
-SMALL, MAX_SPARE = 256, 16  # slots: four images of 64 particles, and a quarter of one
+# Slots: four images of 64 particles, and a quarter of one.
+SMALL = 256
+MAX_SPARE = 16
 ACCEPT_SECONDS = 0.025  # a tick, during which a device has its next steps already: what new commands may take of it
 HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 
@@ -74,7 +76,8 @@ class EngineOptions:
 
         limit_torch_threads()
         device, backends = resolve_backend(self.device, self.backend)
-        model, chosen = load_model(self.directory, device), precision(self.precision)
+        model = load_model(self.directory, device)
+        chosen = precision(self.precision)
         state_bytes = chosen.state_bytes(model.config, device)
         slots = self.slots or auto_slots(state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state)
         log.info("%s on %s: %s slots of %s bytes", self.name, device, slots, state_bytes)

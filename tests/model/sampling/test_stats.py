@@ -59,10 +59,10 @@ def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
     engine.accept(ScoreRequest(2, (KNOWN,) * 2))
     waiting = engine.stats()
     assert work(waiting) == (0, 3, 0, 10)
-    assert (waiting.scores_waiting, waiting.scores_running) == (8, 0)
+    assert (waiting.images_waiting, waiting.scores_running) == (10, 0)
     engine.prefills.batch = batch = engine.prefills._next_batch()
     running = engine.stats()
-    assert (running.scores_running, running.scores_waiting) == (len(batch), 8 - len(batch))
+    assert (running.scores_running, running.images_waiting) == (len(batch), 10 - len(batch))
     assert running.requests_running == len({prefill.request for prefill in batch})
 
 
