@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from scanline.model.formats.checkpoint import save_model
-from tests.server.web.test_complete import upload
+from tests.server.web.test_complete import stroke, upload
 from tests.server.web.test_compress import SAME, code_of, type_code
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor, painted
@@ -28,6 +28,11 @@ MAX_SHIFT = 0.05
 OBSERVE = """window.shift = 0; new PerformanceObserver(list => {
     for (const {value, hadRecentInput} of list.getEntries()) if (!hadRecentInput) window.shift += value;
 }).observe({type: "layout-shift", buffered: true})"""
+CHANGE = """select => {
+    select.value = "plain";
+    select.dispatchEvent(new Event("change"));
+    return document.querySelectorAll("#live-row button:enabled, #examples:not([hidden])").length;
+}"""
 TOP = "element => element.getBoundingClientRect().top"
 OTHER_WEIGHTS = "The link was made with other weights of grey, so that its code paints another picture here."
 
@@ -182,6 +187,14 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit: Visit, 
     visitor.see("#complete-form .primary").click()
     visitor.expect_done(8, "#complete-meter")
     assert 0 <= visitor.see("#complete-meter").evaluate(TOP) < visitor.see("#results").evaluate(TOP) < 422
+
+
+def test_pictures_leave_with_their_model(visit: Visit, classified: Server) -> None:
+    visitor = visit(f"{classified.url}/#complete")
+    expect(visitor.see("#thumbnails button").first).to_be_visible()
+    stroke(visitor, (0.3, 0.2), (0.7, 0.2))
+    expect(visitor.see("#live-row button").first).to_be_enabled()
+    assert visitor.see("#model").evaluate(CHANGE) == 0  # in one task: nothing of the next model can have come
 
 
 @pytest.mark.parametrize("size", SIZES)
