@@ -108,7 +108,10 @@ function restore(): void {
   const fields = detailsOf("compress");
   if (!model || !fields.has("code") || String(fields) === shownFields) return;
   shownFields = String(fields);
-  openLink(fields).catch((error) => showError(error, "compress"));
+  openLink(fields).catch((error) => {
+    shownFields = ""; // who comes back to the tab tries again, with a model that has been loaded meanwhile
+    showError(error, "compress");
+  });
 }
 
 /** Paints the picture of a link, which becomes the picture that is shown. */
@@ -118,7 +121,7 @@ async function openLink(fields: URLSearchParams): Promise<void> {
   }
   const isOfBrowser = fields.get("weights") === ON_DEVICE;
   if (isOfBrowser && !openedPool()) {
-    throw new Error("A browser made the code of this link: load the model under “On your device”, then open the link.");
+    throw new Error("A browser made the code of this link: load the model under “On your device”, then come back.");
   }
   let bytes: Uint8Array<ArrayBuffer>;
   try {
