@@ -56,9 +56,11 @@ def labels_of_list(config: ModelConfig, names: Sequence[str]) -> tuple[int, ...]
     return tuple(labels)
 
 
-def listed_in(config: ModelConfig, text: str) -> list[str]:
-    """Return the characters of a text, such as 2026, if each is a class by itself and the text is none; else none."""
-    plain(text)  # refuses what cannot be compared
+def listed_in(config: ModelConfig, text: str, param: str = "class") -> list[str]:
+    """Return the characters of a text, such as 2026, if each is a class by itself and the text is none; else none. As a
+    class, any and none mean what they do elsewhere, also where a, n, y, o and e are classes."""
+    if plain(text, param) in (ANY, NONE) and param == "class":
+        return []
     found = [*configs.spaced(text)]
     is_list = 1 < len(found) <= MAX_LISTED and not config.label_of(text) and all(map(config.label_of, found))
     return found if is_list else []

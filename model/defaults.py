@@ -72,15 +72,15 @@ class Defaults:
         prompt: str = "",
     ) -> SamplingParams:
         """Return what images are painted from nothing with. class_name: "none" asks for no class, a list one image of
-        each, as a prompt of digits alone does. InvalidInput where a class is not known, class and prompt differ, or a
-        number is out of its range."""
+        each, as a prompt of characters that are classes does. InvalidInput where a class is not known, class and prompt
+        differ, or a number is out of its range."""
         if class_name is None and not prompt.strip():
             class_name = self.class_name
-        digits = listed_in(config, prompt) if prompt.strip().isdecimal() else []
-        if is_list(class_name) or digits:
+        written = listed_in(config, prompt, "prompt")
+        if is_list(class_name) or written:
             if class_name is not None and prompt.strip():
                 raise InvalidInput("class and prompt exclude each other where one is a list; send one.", "class")
-            labels = labels_of_list(config, class_name or digits)
+            labels = labels_of_list(config, class_name or written)
             guidance = (self.guidance if all(labels) else 1.0) if guidance is None else guidance
             return self._checked(config, labels[0], 0, guidance, temperature, 1, labels)
         assert class_name is None or isinstance(class_name, str | int)  # Python's users may give 7

@@ -63,6 +63,14 @@ def test_a_capital_is_another_class_than_the_small_letter_where_both_are_classes
     assert listed_in(config, "aAb2") == ["a", "A", "b", "2"]
     assert not listed_in(config, "Ac")
     assert not listed_in(config, "Two")
+    assert Defaults().to_paint(config, prompt="aAb2").labels == (2, 1, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["any", "None"])
+def test_any_and_none_are_no_list_of_letters(name: str) -> None:
+    config = small_models.config(classes=tuple((letter,) for letter in "anyoe"))
+    assert not listed_in(config, name)
+    assert listed_in(config, name.lower(), "prompt") == [*name.lower()]
 
 
 @pytest.mark.parametrize("text", ["", "sevens", "17", "a seven", "ten"])

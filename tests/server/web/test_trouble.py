@@ -57,10 +57,11 @@ def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server) -
 
 def test_an_invalid_link_paints_nothing(visit: Visit, server: Server) -> None:
     visitor = visit("about:blank")
-    for query in ("seed=x", "seed=3&n=two", "seed=3&n=2000", "seed=3&temperature=3"):
+    for query in ("seed=x", "seed=3&n=two", "seed=3&n=2000", "seed=3&temperature=3", "write=2026"):
         visitor.page.goto(f"{server.url}/?{query}")
         expect(visitor.see("#notice")).to_be_visible()
         expect(visitor.see(".tile")).to_have_count(0)
+    visitor.expect_notice("This model cannot write: its classes are no characters.")
 
 
 def test_a_server_that_is_away_at_first_is_waited_for(visit: Visit, server: Server) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import signal
-from base64 import urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from os import kill
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from scanline.model.formats.checkpoint import save_model
-from tests.server.web.test_complete import upload
-from tests.server.web.test_compress import SAME, code_of
+from tests.server.web.test_complete import stroke, upload
+from tests.server.web.test_compress import SAME, code_of, type_code
 from tests.support import small_models
 from tests.support.page.visitor import Visit, Visitor, painted
 from tests.support.pictures import encode, noise
@@ -28,6 +28,11 @@ MAX_SHIFT = 0.05
 OBSERVE = """window.shift = 0; new PerformanceObserver(list => {
     for (const {value, hadRecentInput} of list.getEntries()) if (!hadRecentInput) window.shift += value;
 }).observe({type: "layout-shift", buffered: true})"""
+CHANGE = """select => {
+    select.value = "plain";
+    select.dispatchEvent(new Event("change"));
+    return document.querySelectorAll("#live-row button:enabled, #examples:not([hidden])").length;
+}"""
 TOP = "element => element.getBoundingClientRect().top"
 OTHER_WEIGHTS = "The link was made with other weights of grey, so that its code paints another picture here."
 
@@ -121,6 +126,10 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
         sentence = f"The link is this picture: its code of {len(code)} bytes is in the address."
         expect(visitor.see("#coded-status")).to_have_text(sentence)
         assert (visitor.pixels("#coded-painted")[..., 0] == expected).all()
+        file = visitor.saved("#code-save").read_bytes()
+        assert (painted(client, "decodings", code=b64encode(file).decode())[0] == expected).all()
+    type_code(visitor, "00" * (4 * IMAGE.size + 1))
+    visitor.expect_notice("No picture of this model has a code of 141 bytes.")
     save_model(small_models.model(small_models.config(height=7, width=5, layers=1), 9), tmp_path / "grey")
     with serve(tmp_path / "grey") as other:
         visitor.page.goto(link.replace(server.url, other.url))
@@ -128,10 +137,11 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
 
 
 def test_a_step_of_how_it_works_is_in_its_link(visitor: Visitor, server: Server) -> None:
-    visitor.page.goto(f"{server.url}/#how&model=grey&seed=7&layer=1&head=2&step=10")
+    visitor.page.goto(f"{server.url}/#how&model=grey&seed=7&layer=1&head=2&step=10&screen=3")
     expect(visitor.see("#how-place")).to_contain_text("Step 10 of ")
     visitor.page.keyboard.press("ArrowRight")  # without a click: the link is on a slide
-    visitor.page.keyboard.press("PageDown")
+    expect(visitor.see("#say-weights")).to_contain_text("if all were equal, each would be 9.09 %")  # is printed too
+    visitor.page.keyboard.press("PageUp")
     expect(visitor.page).to_have_url(re.compile("#how&model=grey&seed=7&layer=1&head=2&step=11&screen=2$"))
     shown = []
     for _ in range(2):
@@ -177,6 +187,14 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit: Visit, 
     visitor.see("#complete-form .primary").click()
     visitor.expect_done(8, "#complete-meter")
     assert 0 <= visitor.see("#complete-meter").evaluate(TOP) < visitor.see("#results").evaluate(TOP) < 422
+
+
+def test_pictures_leave_with_their_model(visit: Visit, classified: Server) -> None:
+    visitor = visit(f"{classified.url}/#complete")
+    expect(visitor.see("#thumbnails button").first).to_be_visible()
+    stroke(visitor, (0.3, 0.2), (0.7, 0.2))
+    expect(visitor.see("#live-row button").first).to_be_enabled()
+    assert visitor.see("#model").evaluate(CHANGE) == 0  # in one task: nothing of the next model can have come
 
 
 @pytest.mark.parametrize("size", SIZES)

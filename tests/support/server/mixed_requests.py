@@ -72,7 +72,8 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[int, str, str]]] = [
     ("decodings", {"code": b"no code"}, (400, "code", "invalid_code")),
 ]
 KINDS = {"generations", "edits", "likelihoods", "known pixels", "classifications", "steps", "codes", "decodings"}
-KINDS |= {"guidance", "particles", "websocket", "cancelled", "left", "refused", *FORMS}
+KINDS |= {"guidance", "particles", "websocket", "cancelled", "left", "refused", "form", "resized", "written", *FORMS}
+WORDS = {"7": ("7", "Seven"), "horse": ("horse", "HORSE"), "shell": ("shell", "Sea  Shell")}
 Fields = dict[str, Any]  # files are bytes
 Answer = dict[str, Any]  # parts whose names begin with "partial" may be missing
 
@@ -102,7 +103,8 @@ class Call:
 
     def response(self, client: httpx.Client) -> httpx.Response:
         url, headers = f"/v1/images/{self.route}", {"accept": self.accept}
-        response = client.post(url, json=as_json(self.fields), headers=headers)
+        body = as_form(self.fields) if "form" in self.kinds else {"json": as_json(self.fields)}
+        response = client.post(url, **body, headers=headers)
         if self.refused:
             assert_refused(response, *self.refused)
         else:
@@ -171,6 +173,19 @@ def as_json(fields: Fields) -> Fields:
     return json.loads(json.dumps(fields, default=text))
 
 
+def as_form(fields: Fields) -> Fields:
+    files = [(name, each) for name in ("image", "mask") for each in np.atleast_1d(fields.get(name, [])).tolist()]
+    numbers = {name: json.dumps(value).strip('"') for name, value in fields.items() if name not in ("image", "mask")}
+    return {"files": files, "data": numbers}
+
+
+def many(fields: Fields, n: int) -> Fields:
+    """The same request for `n` images."""
+    classes, prompt = fields.get("class"), fields.get("prompt", "")
+    listed = {"class": classes[:1] * n} if isinstance(classes, list) else {"prompt": "7" * n} if "77" in prompt else {}
+    return {**fields, "n": n, **listed}
+
+
 def answer_of_events(lines: list[str]) -> Answer:
     """Partial images must be beginnings of the images, unless they are provisional."""
     events = [{**event, "created_at": 0} for event in read(iter(lines))]
@@ -198,11 +213,12 @@ def difference(found: Answer | str, alone: Answer | str) -> str:
 class Mix:
     def __init__(self, seed: int) -> None:
         self.rng, self.watched = random.Random(seed), 0
+        self.more = random.Random(f"more of {seed}")  # what was added later, so that the mixes stay what they were
         draws: dict[Callable[[], Request], int] = {self.generation: 5, self.edit: 5, self.likelihood: 2}
         draws |= {self.known_pixels: 1, self.classification: 2, self.steps: 1, self.coding: 2, self.websocket: 2}
         draws |= {self.leaver: 2, self.refusal: 1}
         drawn = self.rng.choices([*draws], [*draws.values()], k=self.rng.randrange(20, 41))
-        self.requests = [draw() for draw in drawn]
+        self.requests = [self.sent(draw()) for draw in drawn]
         self.kinds = Counter(kind for request in self.requests for kind in request.kinds)
 
     def faults(self, server: Server, kills: bool = False) -> list[str]:
@@ -238,6 +254,13 @@ class Mix:
                     faults.append(f"request {number} ({', '.join(request.kinds)}): {fault}; {request!r:.500}")
         return faults
 
+    def sent(self, request: Request) -> Request:
+        """The request, as a form where it has pictures."""
+        has_pictures = isinstance(request, Call) and "image" in request.fields and not request.leaves
+        if not has_pictures or self.more.random() > 0.4:
+            return request
+        return replace(request, kinds=(*request.kinds, "form"))
+
     def generation(self) -> Call:
         return self.shown("generations", self.painting())
 
@@ -253,6 +276,7 @@ class Mix:
         known = self.known(MODELS[fields["model"]])
         known[0, 0], known[-1, -1] = 255, 0  # with no known pixel, or no hidden one, it is refused
         fields |= {"mask": encode(known), "particles": self.rng.choice((1, 3, SLOTS)), "repeats": 2, "seed": 1}
+        fields |= self.more.choice(({}, {"class": "sea shell"}))
         return Call("likelihoods", ("known pixels",), fields)
 
     def classification(self) -> Call:
@@ -262,6 +286,7 @@ class Mix:
     def steps(self) -> Call:
         fields = self.given(1)
         first = self.rng.randrange(MODELS[fields["model"]].steps)
+        fields |= self.more.choice(({}, {"class": "seven"}))
         return Call("steps", ("steps",), {**fields, "layer": 1, "head": 1, "first": first, "steps": 8})
 
     def coding(self) -> Coding:
@@ -279,8 +304,7 @@ class Mix:
             kind = self.rng.choice(("generate", "complete"))
             fields = {"type": kind, "id": name, **(self.painting() if kind == "generate" else self.completion())}
             if self.drawn(0.3):
-                fields["n"] = 30
-                fields |= {"class": fields["class"][:1] * 30} if isinstance(fields.get("class"), list) else {}
+                fields = many(fields, 30)
                 cancelled.append(name)
             elif kind == "generate" and self.watched < 4:  # as many as a client may watch at once
                 self.watched += 1
@@ -292,7 +316,7 @@ class Mix:
     def leaver(self) -> Call:
         call = self.generation() if self.drawn(0.5) else self.edit()
         leaves = self.rng.choice([*CLOSES]), self.rng.randrange(20)
-        return replace(call, kinds=("left",), fields={**call.fields, "n": 20}, leaves=leaves)
+        return replace(call, kinds=("left",), fields=many(call.fields, 20), leaves=leaves)
 
     def refusal(self) -> Call:
         route, fields, error = self.rng.choice(REFUSED)
@@ -303,6 +327,11 @@ class Mix:
         (form,) = self.rng.choices([*FORMS], [2, 1, 1, 1, 1, 1, 3])
         more, accept = FORMS[form]
         kinds = [kind for kind in ("guidance", "particles") if fields.get(kind, 1) > 1]
+        kinds += ["written"] if "77" in fields.get("prompt", "") else []
+        if form == "sheet":
+            accept = self.more.choice(("image/png", "image/webp"))
+        if self.more.random() < 0.2:
+            kinds, more = [*kinds, "resized"], {**more, "size_policy": "resize", "size": "20x30"}
         return Call(route, (route, form, *kinds), {**fields, **more}, accept)
 
     def painting(self) -> Fields:
@@ -312,11 +341,18 @@ class Mix:
         if "class" in fields and self.drawn(0.3):
             fields["class"] = self.rng.choices(("7", "horse", "shell"), k=fields["n"])
         is_guided = self.drawn(0.4) and not fields.keys().isdisjoint(("class", "prompt"))
-        return {**fields, "guidance": self.rng.choice((1.5, 4))} if is_guided else fields
+        fields |= {"guidance": self.rng.choice((1.5, 4))} if is_guided else {}
+        if isinstance(fields.get("class"), list):
+            fields["class"] = [self.more.choice(WORDS[name]) for name in fields["class"]]
+            fields["class"][0] = fields["class"][0] if is_guided else "none"
+        elif "prompt" in fields and fields["n"] > 1 and self.more.random() < 0.7:
+            fields["prompt"] = "7" * fields["n"]
+        return fields
 
     def completion(self) -> Fields:
         fields = self.painting()
         fields |= {"class": "horse"} if fields.get("class") not in (None, "shell") else {}
+        fields |= {"prompt": "a handwritten seven"} if "prompt" in fields else {}
         config, how = MODELS[fields["model"]], self.rng.choice(("alpha", "alpha", "mask", "rows"))
         images = [self.pixels(config) for _ in range(self.rng.choice((1, 1, 2, 3)))]
         if how == "rows":

@@ -86,6 +86,13 @@ export class LiveCompletions {
     this.control = undefined;
   }
 
+  /** Cancels the job, and shows no completions. */
+  clear(): void {
+    this.stop();
+    this.shown = "";
+    for (const tile of this.tiles) tile.clear();
+  }
+
   /** Completes the drawing when it has rested for a moment, unless it is the one that is shown. `isDrawn`: a stroke has not
    * ended yet. */
   follow(isDrawn = false): void {
@@ -95,9 +102,7 @@ export class LiveCompletions {
     try {
       drawing = this.check.checked ? this.read(this.seed) : undefined;
     } catch (error) {
-      this.stop();
-      this.shown = "";
-      for (const tile of this.tiles) tile.clear();
+      this.clear();
       return this.say((error as Error).message);
     }
     if (!drawing) return this.stop();

@@ -53,6 +53,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
     runner.drop();
     runner.showMeter("");
     results.clear();
+    live.clear(); // they are another model's
     canvas.fit(selected);
     live.fit(selected);
     form.classes.fill(selected.classes);

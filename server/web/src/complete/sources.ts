@@ -68,6 +68,7 @@ export async function showThumbnails(
     examplesOf = model.id;
     examples = paintExamples(model).catch(() => []); // a server that is busy has none
   }
+  if (!fitting.length) find(`${prefix}examples`, HTMLElement).hidden = true; // they may be another model's
   const pictures = fitting.length ? fitting : await examples;
   if (!fitting.length && examplesOf !== model.id) return []; // another model has been selected
   find(`${prefix}examples`, HTMLElement).hidden = pictures.length === 0;

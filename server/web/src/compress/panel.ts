@@ -1,7 +1,7 @@
 // Compress: a picture, the code that paints it, and what the model paints when bits of the code are flipped. Row by row,
 // the picture appears and the bits that it took fade. The address has the code that is shown: it is the whole picture.
 
-import type { Model } from "../api/models";
+import { bytesOf, type Model } from "../api/models";
 import { fromBase64, toBase64, toBase64Url } from "../base64";
 import { Ink } from "../complete/ink";
 import { setUpFiles, showThumbnails } from "../complete/sources";
@@ -19,6 +19,7 @@ import markup from "./compress.html?raw";
 
 const [ROOM, MARGIN] = [160, 48]; // CSS pixels of a picture, and beside both
 const PLAY_MS = 1500; // all rows
+const MOST_OF_BYTE = 4; // bytes of the code for a byte of a picture: a probability has 24 bits
 const INVALID = { hex: "two hexadecimal digits for each byte", base64: "base64" };
 
 /** Pictures of the other tabs. */
@@ -107,7 +108,10 @@ function restore(): void {
   const fields = detailsOf("compress");
   if (!model || !fields.has("code") || String(fields) === shownFields) return;
   shownFields = String(fields);
-  openLink(fields).catch((error) => showError(error, "compress"));
+  openLink(fields).catch((error) => {
+    shownFields = ""; // who comes back to the tab tries again, with a model that has been loaded meanwhile
+    showError(error, "compress");
+  });
 }
 
 /** Paints the picture of a link, which becomes the picture that is shown. */
@@ -117,7 +121,7 @@ async function openLink(fields: URLSearchParams): Promise<void> {
   }
   const isOfBrowser = fields.get("weights") === ON_DEVICE;
   if (isOfBrowser && !openedPool()) {
-    throw new Error("A browser made the code of this link: load the model under “On your device”, then open the link.");
+    throw new Error("A browser made the code of this link: load the model under “On your device”, then come back.");
   }
   let bytes: Uint8Array<ArrayBuffer>;
   try {
@@ -128,10 +132,10 @@ async function openLink(fields: URLSearchParams): Promise<void> {
   document.querySelector<HTMLInputElement>(`#coded-by [value=${isOfBrowser ? "device" : "server"}]`)!.checked = true;
   chooseCodec();
   await run("Painting the picture of the link.", async (isCurrent) => {
-    const [weights, found] = [await codec.weights(), await codec.decode(bytes)];
-    const png = await pngSize(found.picture);
+    const [weights, found] = [await codec.weights(), await decode(bytes)];
+    const [itsCode, png] = [await codec.encode(found.picture), await pngSize(found.picture)];
     if (!isCurrent()) return;
-    [picture, own, changes, isLinked] = [found.picture, bytes, "", true];
+    [picture, own, changes, isLinked] = [found.picture, Uint8Array.from(itsCode), "", true];
     find("coded", HTMLElement).hidden = false;
     showLengths(png);
     show(bytes, found);
@@ -187,7 +191,7 @@ async function use(chosen: Picture, changed = ""): Promise<void> {
 /** Paints a code from its first row on. */
 async function paint(bytes: Uint8Array): Promise<void> {
   await run("Painting what the code says.", async (isCurrent) => {
-    const [weights, found] = [await codec.weights(), await codec.decode(bytes)];
+    const [weights, found] = [await codec.weights(), await decode(bytes)];
     if (!isCurrent()) return;
     show(bytes, found);
     const fields = new URLSearchParams({ model: model.id, weights, code: toBase64Url(code) });
@@ -195,6 +199,12 @@ async function paint(bytes: Uint8Array): Promise<void> {
     const address = addressOf("compress", fields);
     if (isShown("compress")) goTo(address, false);
   });
+}
+
+/** What a code paints. Throws where it is longer than that of any picture. */
+function decode(bytes: Uint8Array): Promise<Painted> {
+  if (bytes.length <= MOST_OF_BYTE * bytesOf(model)) return codec.decode(bytes);
+  throw new Error(`No picture of this model has a code of ${bytes.length.toLocaleString("en")} bytes.`);
 }
 
 /** Shows a code and what it paints, from the first row on. */
@@ -232,7 +242,7 @@ async function run(status: string, work: (isCurrent: () => boolean) => Promise<v
 function comparison(): string {
   const { bytes, size } = painted!.picture;
   const first = bytes.findIndex((byte, at) => byte !== picture!.bytes[at]);
-  if (first < 0 && isLinked) return `The link is this picture: its code of ${own.length} bytes is in the address.`;
+  if (first < 0 && isLinked) return `The link is this picture: its code of ${code.length} bytes is in the address.`;
   if (first < 0) return `The code paints your picture, byte for byte. ${changes}`.trim();
   const pixel = Math.floor(first / size.channels);
   const place = `row ${Math.floor(pixel / size.width) + 1}, column ${(pixel % size.width) + 1}`;

@@ -293,7 +293,7 @@ function show(): void {
     showStep(shown, numbers, at, picture, seed);
     const next = Math.min(at + shown.row, shown.count - 1);
     if (playing !== undefined && !shown.step(next)) shown.load(next).catch(() => undefined);
-    if (WEIGHED.includes(screen)) void weigh(shown, at);
+    void weigh(shown, at); // on every screen: all of them are printed
     return;
   }
   shown.load(at).then(
@@ -310,8 +310,9 @@ async function weigh(shown: StepSource, at: number): Promise<void> {
   setText("say-weights", "Asking for the keys of all steps before.");
   try {
     const weights = await shown.weights(at);
-    if (source !== shown || step !== at || !WEIGHED.includes(screen)) return;
-    layOver(showWeights(shown, weights, model!));
+    if (source !== shown || step !== at) return;
+    const ofPixels = showWeights(shown, weights, model!);
+    if (WEIGHED.includes(screen)) layOver(ofPixels);
   } catch (error) {
     if (source === shown) showError(error, "how");
   }

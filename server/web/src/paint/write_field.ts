@@ -39,6 +39,7 @@ export class WriteField {
 
   /** The class of each character. Throws FormError where one has none. */
   read(): string[] {
+    if (this.form.hidden) throw new Error("This model cannot write: its classes are no characters.");
     const characters = [...this.input.value.replace(/\s/g, "")];
     if (characters.length < 1 || characters.length > MAX_CHARACTERS) {
       throw new FormError(this.input, `Type 1 to ${MAX_CHARACTERS} characters to write.`);

@@ -193,6 +193,14 @@ def test_codes_are_made_and_painted_in_the_browser(visit: Visit, all_models: Ser
     visitor.page.keyboard.press("Space")
     expect(visitor.see("#coded-status")).to_contain_text("another picture from row 1, column 1 on.")
 
+    # Its link waits for the model.
+    visitor.page.reload()
+    expect(visitor.see("#notice")).to_contain_text("load the model under “On your device”, then come back.")
+    visitor.see("#tab-device").click()
+    paint(wait_for_size(visitor))
+    visitor.see("#tab-compress").click()
+    expect(visitor.see("#coded-status")).to_contain_text("The link is this picture: its code of ")
+
 
 def test_workers_share_the_images_and_one_download_on_request(visit: Visit, models: Server) -> None:
     visitor = visit("about:blank")
