@@ -19,7 +19,7 @@ from scanline.model.evaluation.classifier import Classifier, Predictions, classi
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, nearest_figures
-from scanline.model.evaluation.neighbours import Nearest, nearest
+from scanline.model.evaluation.neighbours import nearest
 from scanline.model.likelihood import classification
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
@@ -32,6 +32,7 @@ CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read un
 EACH = 1_000  # samples of each class
 SHOWN = 10  # of these, on the report's sheet
 SURE = 0.99  # the probability above which an answer counts as sure
+MISTAKES = 10  # pairs of classes, the most frequent, of samples that the class head takes for another class
 
 
 @dataclass(frozen=True)
@@ -193,27 +194,61 @@ def answers_by_head(
 
 
 def judged_samples(
-    model: Transformer, training: np.ndarray, tests: Nearest, each: int, guidance: float, seed: int, stage: Stage
-) -> dict[str, Any]:
-    """Return how many of `each` samples of each class the class head takes for that class, and whether they lie nearer
-    to the training images [t, N] uint8 than test images do, whose distances `tests` has."""
-    count = len(model.config.classes)
-    asked = np.arange(count).repeat(each)
-    requests = [GenerateRequest(number, each, seed, label=number + 1, guidance=guidance) for number in range(count)]
-    images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
-    answers = answers_by_head(model, images, asked, stage)
-    assert answers is not None
-    right = answers.confusion.diagonal()
-    progress = stage(f"neighbours of samples, guidance {guidance:g}", len(training), "training images")
-    near = nearest(images, training, 1, model.device, progress)
-    return {
-        "guidance": guidance,
-        "each": each,
-        "seed": seed,
-        "as_asked": float(right.sum() / len(images)),
-        "as_asked_of_each": (right / each).tolist(),
-        "nearest_training_image": nearest_figures(near.distances[:, 0], tests.distances[:, 0], len(training)),
-    }
+    model: Transformer,
+    training: np.ndarray,
+    test: np.ndarray,
+    labels: np.ndarray,
+    each: int,
+    ways: Sequence[tuple[float, float]],
+    seed: int,
+    stage: Stage,
+) -> list[dict[str, Any]]:
+    """Return for each guidance and temperature of `ways` how many of `each` samples of each class the class head takes
+    for that class, and whether they lie nearer to each other and to the training images [t, N] uint8 than test images
+    [m, N] uint8 of `labels` [m] do."""
+    names, rows = model.config.class_names, []
+    asked = np.arange(len(names)).repeat(each)
+    progress = stage("neighbours of test images", len(training), "training images")
+    tests = nearest(test, training, 1, model.device, progress).distances[:, 0]
+    apart = _distance_within_classes(test, labels - 1, each)
+    for guidance, temperature in ways:
+        requests = [
+            GenerateRequest(number, each, seed, temperature, label=number + 1, guidance=guidance)
+            for number in range(len(names))
+        ]
+        images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
+        answers = answers_by_head(model, images, asked, stage)
+        assert answers is not None
+        right = answers.confusion.diagonal()
+        share = float(right.sum() / len(images))
+        wrong = answers.confusion - np.diag(right)
+        most = np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:MISTAKES], wrong.shape)
+        progress = stage(f"neighbours of samples, guidance {guidance:g}", len(training), "training images")
+        near = nearest(images, training, 1, model.device, progress).distances[:, 0]
+        alike = _distance_within_classes(images, asked, each)
+        rows.append(
+            {
+                "guidance": guidance,
+                "temperature": temperature,
+                "each": each,
+                "seed": seed,
+                "as_asked": share,
+                "standard_error": sqrt(share * (1 - share) / len(images)),
+                "as_asked_of_each": (right / each).tolist(),
+                "mistakes": [[names[i], names[j], int(wrong[i, j])] for i, j in zip(*most, strict=True) if wrong[i, j]],
+                "distance_within_classes": {"samples": alike, "test_images": apart} if alike and apart else None,
+                "nearest_training_image": nearest_figures(near, tests, len(training)),
+            }
+        )
+    return rows
+
+
+def _distance_within_classes(images: np.ndarray, classes: np.ndarray, each: int) -> float | None:
+    """Return the mean distance of images [n, N] uint8 to the nearest other one of their class, among the first `each`
+    of a class: low where those of a class are alike. None where no class has two."""
+    parts = [images[classes == number][:each] for number in np.unique(classes)]
+    found = [nearest(part, part, 2).distances[:, 1].mean() for part in parts if len(part) > 1]
+    return float(np.mean(found)) if found else None
 
 
 def _under_each_class(

@@ -12,6 +12,7 @@ import torch
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import open_for
+from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.evaluation import classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
@@ -19,7 +20,6 @@ from scanline.model.evaluation.comparison import LabelledData, Stage, check_coun
 from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, quality, test_figures
-from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
@@ -66,7 +66,16 @@ def evaluate(
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     if datasets.set_in(data) is None:
         own = _of_pictures(
-            model, data, images, class_samples or 0, guidance, stage, seed=seed, precision=precision, backend=chosen
+            model,
+            data,
+            images,
+            class_samples or 0,
+            guidance,
+            stage,
+            seed=seed,
+            precision=precision,
+            backend=chosen,
+            defaults=read_defaults(directory, config),
         )
         if save:
             write_evaluation(directory, own)
@@ -146,9 +155,11 @@ def _of_pictures(
     seed: int,
     precision: str,
     backend: str,
+    defaults: Defaults,
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
-    published sets. The class head judges `each` samples of each class, without guidance and with these weights."""
+    published sets. The class head judges `each` samples of each class: without guidance, with these weights, and by the
+    model's defaults."""
     config, found = model.config, open_for(model.config, data)
     if (each or guidance) and not (each and model.class_head and found.labels):
         raise ValueError("--guidance and --class-samples go together, for a model with a class head")
@@ -156,7 +167,7 @@ def _of_pictures(
         check_guidance(weight, True, config)
     test = found.test[:count]
     bits = bits_per_dim(model, test, precision, stage("scoring test images", len(test), "images"), backend)
-    result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": precision}
+    result: dict[str, Any] = {"dataset": found.name or data.resolve().name, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
     if found.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")
@@ -167,11 +178,10 @@ def _of_pictures(
         if by_head := classes.answers_by_head(model, test, labels - 1, stage):
             result["classes"]["by_head"] = by_head.figures()
     if each:
-        training = found.train[:]
-        near = nearest(test, training, 1, model.device, stage("neighbours of test images", len(training), "images"))
-        result["classes"]["guided"] = [
-            classes.judged_samples(model, training, near, each, weight, seed, stage) for weight in (1.0, *guidance)
-        ]
+        plain, own = [(weight, 1.0) for weight in (1.0, *guidance)], (defaults.guidance, defaults.temperature)
+        ways = tuple(dict.fromkeys((*plain, own)))
+        guided = classes.judged_samples(model, found.train[:], test, labels, each, ways, seed, stage)
+        result["classes"]["guided"] = [row | {"default": way == own} for row, way in zip(guided, ways, strict=True)]
     return result
 
 

@@ -14,6 +14,7 @@ from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.typicality import Typicality
 
 CLOSE = 0.01  # a sample is close to the training set where no more than this share of test images is closer
+OF_EACH = " samples of each class, "
 
 
 def quality(compared: Comparison) -> dict[str, Any]:
@@ -144,6 +145,28 @@ def _class_rows(classes: dict[str, Any]) -> str:
             f" small classifier, from {min(of_each):.1%} to {max(of_each):.1%} of a class |"
         )
     return "".join(f"\n{row}" for row in rows)
+
+
+def judged_row(row: dict[str, Any]) -> tuple[str, str]:
+    """Return the name and the words for samples of each class, painted in one way, that a class head has judged."""
+    near, apart = row["nearest_training_image"], row["distance_within_classes"]
+    by_default = " (the default)" if row["default"] else ""
+    said = [f"the class head takes {row['as_asked']:.1%} +- {row['standard_error']:.1%} for the class asked for"]
+    if row["mistakes"]:
+        said.append(
+            "most often " + ", ".join(f"`{asked}` is read as `{given}` ({n})" for asked, given, n in row["mistakes"])
+        )
+    if apart:
+        said.append(
+            f"distance to the nearest other one of its class {apart['samples']:.1f}, of test images"
+            f" {apart['test_images']:.1f}"
+        )
+    said.append(
+        f"{near['samples_close']:.1%} are nearer to a training image than {1 - near['test_images_close']:.0%} of test"
+        f" images, {near['copies']} are copies"
+    )
+    way = f"guidance {row['guidance']:g}, temperature {row['temperature']:g}{by_default}"
+    return f"{row['each']}{OF_EACH}{way}", "; ".join(said)
 
 
 def sure_share(figures: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from PIL import Image
 
 from benchmarks import card_pictures, learning_rates, training
 from benchmarks.data import emoji, letters
+from scanline.model.datasets.folder import about
 from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
@@ -60,6 +61,14 @@ def test_letters_of_a_font_stand_on_one_baseline_and_those_that_look_alike_are_l
     assert below[3] > small[3] + 3
 
 
+def test_the_data_of_letters_say_which_packages_they_are_drawn_from(tmp_path: Path) -> None:
+    assert len(letters.TRAIN.split()) == 60
+    (tmp_path / "README.md").write_text(letters.about({"train": 290, "test": 31}))
+    name, text = about(tmp_path)
+    assert name == "Letters of Debian's fonts"
+    assert all(f"`fonts-{package}`" in text for package in f"{letters.TRAIN} {letters.TEST}".split())
+
+
 def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> None:
     modules, listed = tmp_path / "modules", []
     for number in range(60):
@@ -73,6 +82,7 @@ def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> 
     Image.new("RGBA", (64, 64), (0, 0, 200, 255)).save(modules / emoji.SETS[0] / "skin.png")
     (modules / "emoji-datasource-google/emoji.json").write_text(json.dumps(listed))
     emoji.main(modules, tmp_path / "data")
+    assert about(tmp_path / "data")[0] == "Emoji of three sets"
     names = {part: {path.name for path in (tmp_path / "data" / part / "food").iterdir()} for part in ("train", "test")}
     held_out = {name.split("-")[0] for name in names["test"]}
     assert held_out

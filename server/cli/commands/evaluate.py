@@ -116,7 +116,7 @@ def _bits(figures: dict[str, Any]) -> str:
 
 
 def _print_classes(classes: dict[str, Any]) -> None:
-    from scanline.model.evaluation.metrics import sure_share
+    from scanline.model.evaluation.metrics import judged_row, sure_share
 
     print(f"{_bits(classes['true_class'])} with the true class")
     if drawn := classes.get("any_class"):
@@ -126,12 +126,7 @@ def _print_classes(classes: dict[str, Any]) -> None:
             share = f"{given['accuracy']:.2%} +- {given['standard_error']:.2%}"
             print(f"classified correctly by {way}: {share} of {given['images']} test images{sure_share(given)}")
     for row in classes.get("guided", ()):
-        near = row["nearest_training_image"]
-        print(
-            f"guidance {row['guidance']:g}: the class head takes {row['as_asked']:.1%} of {row['each']} samples of each"
-            f" class for that class; {near['samples_close']:.1%} are nearer to a training image than all but"
-            f" {near['test_images_close']:.0%} of test images"
-        )
+        print(": ".join(judged_row(row)))
     if samples := classes.get("samples"):
         print(f"samples of the class asked for: {samples['as_asked']:.1%} of {samples['each']} of each class")
 
