@@ -2,7 +2,7 @@
 python -m benchmarks.data.letters FOLDER [COUNT]
 
 FOLDER/train and FOLDER/test get a subfolder for each of 62 characters. The fonts of TEST are never drawn in train.
-FOLDER/README.md has what a model's card says of the data.
+FOLDER/README.md, letters.md, is what the card of a model says of them: the packages and their licences.
 All characters of a font stand on one baseline at one size, so that pictures in a row are a word, and o differs from O.
 """
 
@@ -13,33 +13,20 @@ import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from shutil import copyfile
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-# By licence, which /usr/share/doc/fonts-NAME/copyright names for the fonts; it may name another one for the packaging.
-FONTS = {
-    "SIL OFL 1.1": """allerta anonymous-pro averia-gwf averia-sans-gwf averia-serif-gwf cabin cantarell cardo cmu
-comfortaa comic-neue courier-prime croscore crosextra-caladea crosextra-carlito dancingscript dosis ebgaramond elstob
-fantasque-sans firacode hermit junction junicode jura karla kaushanscript lato league-mono league-spartan lobstertwo
-manrope mononoki national-park play quattrocento quicksand routed-gothic sil-andika sil-charis sil-gentiumplus sora stix
-vollkorn yanone-kaffeesatz yrsa-rasa""",
-    "SIL OFL 1.0": "inconsolata oldstandard",
-    "SIL OFL 1.1, beside another licence": "b612 essays1743 georgewilliams inter linuxlibertine",
-    "Apache 2.0": "clear-sans open-sans roboto-slab roboto-unhinted",
-    "MIT": "agave fanwood lindenhill",
-    "BSD": "go",
-    "Bitstream Vera": "dejavu-core dejavu-extra",
-    "MIT and Bitstream Vera": "hack",
-    "CC BY 3.0 and Bitstream Vera": "opendyslexic",
-    "GUST": "texgyre",
-    "ParaType": "paratype",
-    "public domain": "goudybookletter prociono tuffy",
-}
+TRAIN = """agave allerta anonymous-pro averia-gwf averia-sans-gwf averia-serif-gwf b612 cabin cantarell cardo cmu
+comfortaa courier-prime croscore crosextra-carlito dancingscript dejavu-core dejavu-extra dosis ebgaramond elstob
+essays1743 fantasque-sans fanwood georgewilliams go hack hermit inconsolata inter junction junicode jura kaushanscript
+lato league-mono league-spartan lindenhill linuxlibertine lobstertwo manrope mononoki national-park oldstandard
+open-sans opendyslexic paratype play prociono quattrocento roboto-slab roboto-unhinted routed-gothic sil-andika
+sil-gentiumplus sora stix texgyre vollkorn yanone-kaffeesatz"""
 TEST = """clear-sans comic-neue crosextra-caladea firacode goudybookletter karla quicksand sil-charis tuffy
 yrsa-rasa"""
-TRAIN = " ".join(sorted({*" ".join(FONTS.values()).split()} - {*TEST.split()}))
 SIZE, SCALE = 28, 4  # pixels of a picture; each is drawn larger and reduced, for smooth edges
 SIDE = SIZE * SCALE
 BASELINE, WIDEST = 21, 25  # pixels
@@ -47,6 +34,7 @@ CAPITAL = 16.0  # pixels, the height of H
 FAINT = 0.2  # of the pixels that H spans: the ink of a hairline
 CONFUSED, ALIKE = ("0Oo", "1Il"), 0.3  # of the ink of two of these: the difference below which they read the same
 SPECIAL = ("smallcaps", "_i.", "_k.")  # parts of the names of files: small capitals, initials, keys of a keyboard
+ABOUT = Path(__file__).with_suffix(".md")
 
 
 @cache
@@ -112,25 +100,8 @@ def fonts_of(packages: str) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def about(fonts: dict[str, int]) -> str:
-    """Return README.md of the data: its name, how it was drawn from so many fonts in each part, packages, licences."""
-    lines = [
-        "# Letters of Debian's fonts\n",
-        f"Digits and letters, {SIZE} x {SIZE}, light on dark, drawn by `python -m benchmarks.data.letters`, each"
-        f" slightly varied in size, slant, angle and place. {fonts['train']} fonts are drawn in `train`. In `test` are"
-        f" {fonts['test']} fonts of ten other packages: {_listed(TEST)}. All packages, by their licence:\n",
-        *(f"- {licence}: {_listed(packages)}" for licence, packages in FONTS.items()),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _listed(packages: str) -> str:
-    return ", ".join(f"`fonts-{package}`" for package in packages.split())
-
-
 def main(folder: Path, count: int) -> None:
     """Draw `count` characters for training and a twentieth of that for testing, as many of each."""
-    drawn_in = {}
     for part, packages, number in (("train", TRAIN, count), ("test", TEST, count // 20)):
         chance, fonts = random.Random(part), fonts_of(packages)
         for character, files_of in fonts.items():
@@ -139,9 +110,8 @@ def main(folder: Path, count: int) -> None:
                 file = chance.choice(files_of[chance.choice(sorted(files_of))])
                 drawn(file, character, chance).save(folder / part / character / f"{index:05d}.png")
         files = {file for files_of in fonts.values() for listed in files_of.values() for file in listed}
-        drawn_in[part] = len(files)
         print(f"{part}: {number // len(CHARACTERS)} of each of {len(CHARACTERS)} characters, {len(files)} fonts")
-    (folder / "README.md").write_text(about(drawn_in))
+    copyfile(ABOUT, folder / "README.md")
 
 
 if __name__ == "__main__":

@@ -160,12 +160,9 @@ def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
 
 def about(folder: Path) -> tuple[str, str]:
     """Return the name that a folder gives itself, the first heading of its README.md, and the text up to the next one;
-    two empty strings where it says nothing. DataError where the file cannot be read."""
+    two empty strings where it says nothing. OSError where the file is too large."""
     path = folder / ABOUT
-    try:
-        text = read_file(path, LONGEST_ABOUT).decode(errors="replace") if path.is_file() else ""
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    text = read_file(path, LONGEST_ABOUT).decode(errors="replace") if path.is_file() else ""
     found = HEADING.match(text + "\n")
     return (printable(Path(found[1].strip())), found[2].strip()) if found else ("", "")
 

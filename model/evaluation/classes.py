@@ -4,6 +4,7 @@ under every class, and the classes that the report's classifier sees in samples 
 Classes are in the order of the data set, and not in the model's.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import torch
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import CLASSES
+from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
@@ -194,49 +196,38 @@ def answers_by_head(
 
 
 def judged_samples(
-    model: Transformer,
-    training: np.ndarray,
-    test: np.ndarray,
-    labels: np.ndarray,
-    each: int,
-    ways: Sequence[tuple[float, float]],
-    seed: int,
-    stage: Stage,
+    model: Transformer, found: ImageSet, each: int, ways: Sequence[tuple[float, float]], seed: int, stage: Stage
 ) -> list[dict[str, Any]]:
     """Return for each guidance and temperature of `ways` how many of `each` samples of each class the class head takes
-    for that class, and whether they lie nearer to each other and to the training images [t, N] uint8 than test images
-    [m, N] uint8 of `labels` [m] do."""
-    names, rows = model.config.class_names, []
-    asked = np.arange(len(names)).repeat(each)
+    for that class, and whether they lie nearer to each other and to the training images than test images do."""
+    assert found.labels is not None
+    names, training, test, rows = model.config.class_names, found.train[:], found.test[:], []
     progress = stage("neighbours of test images", len(training), "training images")
     tests = nearest(test, training, 1, model.device, progress).distances[:, 0]
-    apart = _distance_within_classes(test, labels - 1, each)
+    apart, asked = _distance_within_classes(test, found.labels.test, each), np.arange(len(names)).repeat(each)
     for guidance, temperature in ways:
-        requests = [
-            GenerateRequest(number, each, seed, temperature, label=number + 1, guidance=guidance)
-            for number in range(len(names))
-        ]
+        how = {"guidance": guidance, "temperature": temperature}
+        requests = [GenerateRequest(number, each, seed, label=number + 1, **how) for number in range(len(names))]
         images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
         answers = answers_by_head(model, images, asked, stage)
         assert answers is not None
-        right = answers.confusion.diagonal()
-        share = float(right.sum() / len(images))
-        wrong = answers.confusion - np.diag(right)
-        most = np.unravel_index(np.argsort(-wrong, axis=None, kind="stable")[:MISTAKES], wrong.shape)
+        judged = answers.figures()
+        counts = Counter((names[i], names[j]) for i, j in zip(asked, answers.posterior.argmax(axis=1), strict=True))
         progress = stage(f"neighbours of samples, guidance {guidance:g}", len(training), "training images")
         near = nearest(images, training, 1, model.device, progress).distances[:, 0]
-        alike = _distance_within_classes(images, asked, each)
         rows.append(
             {
-                "guidance": guidance,
-                "temperature": temperature,
+                **how,
                 "each": each,
                 "seed": seed,
-                "as_asked": share,
-                "standard_error": sqrt(share * (1 - share) / len(images)),
-                "as_asked_of_each": (right / each).tolist(),
-                "mistakes": [[names[i], names[j], int(wrong[i, j])] for i, j in zip(*most, strict=True) if wrong[i, j]],
-                "distance_within_classes": {"samples": alike, "test_images": apart} if alike and apart else None,
+                "as_asked": judged["accuracy"],
+                "standard_error": judged["standard_error"],
+                "as_asked_of_each": (answers.confusion.diagonal() / each).tolist(),
+                "mistakes": [[*pair, count] for pair, count in counts.most_common() if len({*pair}) > 1][:MISTAKES],
+                "distance_within_classes": {
+                    "samples": _distance_within_classes(images, asked, each),
+                    "test_images": apart,
+                },
                 "nearest_training_image": nearest_figures(near, tests, len(training)),
             }
         )

@@ -65,18 +65,8 @@ def evaluate(
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     if datasets.set_in(data) is None:
-        own = _of_pictures(
-            model,
-            data,
-            images,
-            class_samples or 0,
-            guidance,
-            stage,
-            seed=seed,
-            precision=precision,
-            backend=chosen,
-            defaults=read_defaults(directory, config),
-        )
+        defaults = read_defaults(directory, config)
+        own = _of_pictures(model, data, images, class_samples or 0, guidance, defaults, seed, precision, chosen, stage)
         if save:
             write_evaluation(directory, own)
         return own
@@ -150,12 +140,11 @@ def _of_pictures(
     count: int | None,
     each: int,
     guidance: Sequence[float],
-    stage: Stage,
-    *,
+    defaults: Defaults,
     seed: int,
     precision: str,
     backend: str,
-    defaults: Defaults,
+    stage: Stage,
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
     published sets. The class head judges `each` samples of each class: without guidance, with these weights, and by the
@@ -180,7 +169,7 @@ def _of_pictures(
     if each:
         plain, own = [(weight, 1.0) for weight in (1.0, *guidance)], (defaults.guidance, defaults.temperature)
         ways = tuple(dict.fromkeys((*plain, own)))
-        guided = classes.judged_samples(model, found.train[:], test, labels, each, ways, seed, stage)
+        guided = classes.judged_samples(model, found, each, ways, seed, stage)
         result["classes"]["guided"] = [row | {"default": way == own} for row, way in zip(guided, ways, strict=True)]
     return result
 

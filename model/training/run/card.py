@@ -9,10 +9,9 @@ from typing import Any
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
-from scanline.model.evaluation.metrics import OF_EACH, judged_row, sure_share
+from scanline.model.evaluation.metrics import OF_EACH, tested_rows
 from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
-from scanline.model.likelihood.typicality import Typicality
 from scanline.model.machine import facts
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.redrawing import MIN_RATE
@@ -109,23 +108,12 @@ def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
     write_atomically(path, lambda temporary: temporary.write_text(text))
 
 
-def _tested(evaluation: dict[str, Any]) -> str:
-    error = evaluation["standard_error"]
-    spread = "" if error is None else f" +- {error:.4f}"
-    return f"**{evaluation['bits_per_dim']:.3f}{spread}** on {evaluation['images']:,} test images"
-
-
 def _measured(evaluation: dict[str, Any]) -> dict[str, str]:
     """Return the rows of what was measured on test images, with classes where these have them, and on samples."""
-    low, high = Typicality.from_dict(evaluation["typical"]).range
-    rows = {"test bits/dim": _tested(evaluation), "99 % of the test images": f"{low:.2f} to {high:.2f} bits/dim"}
-    classes = evaluation.get("classes", {})
-    if true := classes.get("true_class"):
-        rows["test bits/dim with the true class"] = _tested(true)
-    if head := classes.get("by_head"):
-        right = f"{head['accuracy']:.1%} +- {head['standard_error']:.1%}"
-        rows["classification by the class head"] = f"{right} of {head['images']:,} test images{sure_share(head)}"
-    return rows | dict(map(judged_row, classes.get("guided", ())))
+    error = evaluation["standard_error"]
+    spread = "" if error is None else f" +- {error:.4f}"
+    tested = f"**{evaluation['bits_per_dim']:.3f}{spread}** on {evaluation['images']:,} test images"
+    return {"test bits/dim": tested, **tested_rows(evaluation)}
 
 
 def _classes(model: ModelConfig, training: TrainingConfig) -> str:

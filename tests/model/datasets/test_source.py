@@ -155,8 +155,6 @@ def test_a_folder_is_split_by_content(tmp_path: Path) -> None:
     assert (found.height, found.width, found.channels, found.published, found.has_parts) == (3, 4, 1, None, False)
     assert (len(found.train) + len(found.test), found.duplicates, len(found.refused)) == (30, 10, 1)
     assert min(len(found.train), len(found.test)) >= 1
-    (tmp_path / "README.md").write_bytes(b"?" * (1 << 20) + b"?")
-    refused("README.md cannot be read: it has more than 1,048,576 bytes", tmp_path)
 
 
 @pytest.mark.parametrize(("shape", "size"), [((30, 3, 4), "4x3 grey"), ((30, 3, 4, 3), "4x3 RGB")])

@@ -246,7 +246,7 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tup
     assert read_info(out).has_class_head
     assert true["images"] == found["images"]
     for stated in (
-        f"| test bits/dim with the true class | **{true['bits_per_dim']:.3f} +- ",
+        f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- ",
         "| classes | 2: `row`, `tall_column`; 25% of the labels dropped in training |",
         "![Samples of each class](classes.png)",
         f"| data | {LINES}: 60 pictures, 12 x 12 grey; split by the SHA-256 of their bytes into ",
