@@ -4,6 +4,7 @@ npm install emoji-datasource-google@16 emoji-datasource-twitter@16 @lobehub/flue
 
 The sets are Noto Emoji (Google, Apache 2.0), Twemoji (Twitter and others, CC BY 4.0) and Fluent Emoji (Microsoft, MIT).
 FOLDER/train and FOLDER/test get a subfolder for each of Unicode's nine groups. An emoji of test is in no set in train.
+FOLDER/README.md, emoji.md, is what the card of a model says of them.
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 import zlib
 from collections import Counter
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 from PIL import Image
@@ -25,6 +27,7 @@ SKIN = "Component"  # the group of the five hues of skin alone
 SIZE, DRAWN = 32, 128  # pixels of a picture, and of the one that is turned before it is reduced
 VARIATIONS = 4  # of each emoji of each set; with a hue of skin each where there are several
 HELD_OUT = 20  # of so many emoji one
+ABOUT = Path(__file__).with_suffix(".md")
 
 
 def pictures_of(emoji: dict[str, Any], modules: Path) -> list[list[Path]]:
@@ -65,6 +68,7 @@ def main(modules: Path, folder: Path) -> None:
                 file = chance.choice(files[1:]) if variation and len(files) > 1 else files[0]
                 varied(file, chance).save(place / f"{emoji['unified'].lower()}-{number}-{variation}.png")
                 written[part] += 1
+    copyfile(ABOUT, folder / "README.md")
     print(dict(written))
 
 

@@ -2,6 +2,7 @@
 python -m benchmarks.data.letters FOLDER [COUNT]
 
 FOLDER/train and FOLDER/test get a subfolder for each of 62 characters. The fonts of TEST are never drawn in train.
+FOLDER/README.md, letters.md, is what the card of a model says of them: the packages and their licences.
 All characters of a font stand on one baseline at one size, so that pictures in a row are a word, and o differs from O.
 """
 
@@ -12,12 +13,12 @@ import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from shutil import copyfile
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
-# Licences: SIL OFL, Apache 2.0, MIT, BSD, GUST, ParaType, Bitstream Vera, CC BY 3.0 (opendyslexic), public domain.
 TRAIN = """agave allerta anonymous-pro averia-gwf averia-sans-gwf averia-serif-gwf b612 cabin cantarell cardo cmu
 comfortaa courier-prime croscore crosextra-carlito dancingscript dejavu-core dejavu-extra dosis ebgaramond elstob
 essays1743 fantasque-sans fanwood georgewilliams go hack hermit inconsolata inter junction junicode jura kaushanscript
@@ -33,6 +34,7 @@ CAPITAL = 16.0  # pixels, the height of H
 FAINT = 0.2  # of the pixels that H spans: the ink of a hairline
 CONFUSED, ALIKE = ("0Oo", "1Il"), 0.3  # of the ink of two of these: the difference below which they read the same
 SPECIAL = ("smallcaps", "_i.", "_k.")  # parts of the names of files: small capitals, initials, keys of a keyboard
+ABOUT = Path(__file__).with_suffix(".md")
 
 
 @cache
@@ -109,6 +111,7 @@ def main(folder: Path, count: int) -> None:
                 drawn(file, character, chance).save(folder / part / character / f"{index:05d}.png")
         files = {file for files_of in fonts.values() for listed in files_of.values() for file in listed}
         print(f"{part}: {number // len(CHARACTERS)} of each of {len(CHARACTERS)} characters, {len(files)} fonts")
+    copyfile(ABOUT, folder / "README.md")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ picture is its first frame, turned as its EXIF says, on white where it is transp
 """
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
 from scanline.model.datasets.files import PARTS, DataError, no_picture
 from scanline.model.images.pictures import PixelsError, SlowError, fitted, in_8_bits, max_file_bytes, open_file, upright
+from scanline.model.named_files import read_file
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
@@ -27,6 +29,10 @@ LARGEST_FILE = max_file_bytes(LARGEST_PICTURE, 1)
 LONGEST_REASON = 120
 WHITE = 281  # MaxSampleValue, a tag of TIFF
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
+ABOUT = "README.md"  # what a folder says of itself: a heading, its name, and text
+LONGEST_ABOUT = 1 << 20  # bytes
+# After the metadata that a card on the Hugging Face Hub begins with: the name, and the text up to the next heading.
+HEADING = re.compile(r"\A(?>(?:---\n.*?^---\n)?).*?^# ([^\n]+)\n((?:(?!#)[^\n]*\n)*)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def load(
     """
     accepted: list[Path] = []
     refused: list[Refused] = []
-    files = [folder] if folder.is_file() else list(files_below(folder, refused))
+    files = [folder] if folder.is_file() else [file for file in files_below(folder, refused) if file != folder / ABOUT]
     if not files and not refused:
         raise DataError(f"{folder} holds no files")
     total = sum(parquet.rows_of(path) if path.suffix == parquet.SUFFIX else 1 for path in files)
@@ -150,6 +156,15 @@ def parts(pictures: Pictures) -> tuple[Pictures, tuple[str, ...]]:
     tested = part[kept] == test if test in named else None  # else split by content
     chosen = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=tested)
     return chosen, tuple(sorted(str(wrapper / top) for top in tops if part_of[top] in ("train", test)))
+
+
+def about(folder: Path) -> tuple[str, str]:
+    """Return the name that a folder gives itself, the first heading of its README.md, and the text up to the next one;
+    two empty strings where it says nothing. OSError where the file is too large."""
+    path = folder / ABOUT
+    text = read_file(path, LONGEST_ABOUT).decode(errors="replace") if path.is_file() else ""
+    found = HEADING.match(text + "\n")
+    return (printable(Path(found[1].strip())), found[2].strip()) if found else ("", "")
 
 
 def passed_over(name: str) -> bool:

@@ -34,6 +34,9 @@ class ImageSet:
     duplicates: int = 0  # images that repeat another one and are in neither part
     labels: Labels | None = None
     is_folder: bool = False  # of pictures, read from all that is below it
+    has_parts: bool = False  # of its own, which divide it into train and test
+    name: str = ""  # that the set gives itself, and what it says of itself
+    about: str = ""
 
     @property
     def size(self) -> str:
@@ -65,9 +68,11 @@ def open_data(
     words: Words = ()
     label = np.empty(0, np.int64)  # of each image
     is_test: np.ndarray | None = None  # of each image, where the set has its own split
+    about = ("", "")
     if path.exists() and of_pictures:
         pictures = folder.load(path, size, grey, progress)
         pictures, parts = folder.parts(pictures)
+        about = folder.about(path)
         if classes:
             pictures, words, label = of_folders(pictures, path, parts)
         images, refused, is_test = pictures.images, pictures.refused, pictures.is_test
@@ -90,7 +95,9 @@ def open_data(
     # By content: of an image and its copies one stays, so that no test image is trained on, whatever files are called.
     split = split_by_content(images, str(path), is_test)
     sides = (Subset(images, split.train), Subset(images, split.test))
-    whole = ImageSet(*sides, *shape, None, split.digest, refused, split.duplicates, is_folder=path.is_dir())
+    whole = ImageSet(
+        *sides, *shape, None, split.digest, refused, split.duplicates, None, path.is_dir(), is_test is not None, *about
+    )
     return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
 
 

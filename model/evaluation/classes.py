@@ -4,6 +4,7 @@ under every class, and the classes that the report's classifier sees in samples 
 Classes are in the order of the data set, and not in the model's.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ import torch
 
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import CLASSES
+from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, nearest_figures
-from scanline.model.evaluation.neighbours import Nearest, nearest
+from scanline.model.evaluation.neighbours import nearest
 from scanline.model.likelihood import classification
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
@@ -31,6 +33,7 @@ CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read un
 EACH = 1_000  # samples of each class
 SHOWN = 10  # of these, on the report's sheet
 SURE = 0.99  # the probability above which an answer counts as sure
+MISTAKES = 10  # pairs of classes, the most frequent, of samples that the class head takes for another class
 
 
 @dataclass(frozen=True)
@@ -191,27 +194,53 @@ def answers_by_head(
 
 
 def judged_samples(
-    model: Transformer, training: np.ndarray, tests: Nearest, each: int, guidance: float, seed: int, stage: Stage
-) -> dict[str, Any]:
-    """Return how many of `each` samples of each class the class head takes for that class, and whether they lie nearer
-    to the training images [t, N] uint8 than test images do, whose distances `tests` has."""
-    count = len(model.config.classes)
-    asked = np.arange(count).repeat(each)
-    requests = [GenerateRequest(number, each, seed, label=number + 1, guidance=guidance) for number in range(count)]
-    images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
-    answers = answers_by_head(model, images, asked, stage)
-    assert answers is not None
-    right = answers.confusion.diagonal()
-    progress = stage(f"neighbours of samples, guidance {guidance:g}", len(training), "training images")
-    near = nearest(images, training, 1, model.device, progress)
-    return {
-        "guidance": guidance,
-        "each": each,
-        "seed": seed,
-        "as_asked": float(right.sum() / len(images)),
-        "as_asked_of_each": (right / each).tolist(),
-        "nearest_training_image": nearest_figures(near.distances[:, 0], tests.distances[:, 0], len(training)),
-    }
+    model: Transformer, found: ImageSet, each: int, ways: Sequence[tuple[float, float]], seed: int, stage: Stage
+) -> list[dict[str, Any]]:
+    """Return for each guidance and temperature of `ways` how many of `each` samples of each class the class head takes
+    for that class, and whether they lie nearer to each other and to the training images than test images do."""
+    assert found.labels is not None
+    names, training, test, rows = model.config.class_names, found.train[:], found.test[:], []
+    progress = stage("neighbours of test images", len(training), "training images")
+    tests = nearest(test, training, 1, model.device, progress).distances[:, 0]
+    apart, asked = _distance_within_classes(test, found.labels.test, each), np.arange(len(names)).repeat(each)
+    for guidance, temperature in ways:
+        requests = [
+            GenerateRequest(number, each, seed, temperature, label=number + 1, guidance=guidance)
+            for number in range(len(names))
+        ]
+        images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
+        answers = answers_by_head(model, images, asked, stage)
+        assert answers is not None
+        judged = answers.figures()
+        counts = Counter((names[i], names[j]) for i, j in zip(asked, answers.posterior.argmax(axis=1), strict=True))
+        progress = stage(f"neighbours of samples, guidance {guidance:g}", len(training), "training images")
+        near = nearest(images, training, 1, model.device, progress).distances[:, 0]
+        rows.append(
+            {
+                "guidance": guidance,
+                "temperature": temperature,
+                "each": each,
+                "seed": seed,
+                "as_asked": judged["accuracy"],
+                "standard_error": judged["standard_error"],
+                "as_asked_of_each": (answers.confusion.diagonal() / each).tolist(),
+                "mistakes": [[*pair, count] for pair, count in counts.most_common() if len({*pair}) > 1][:MISTAKES],
+                "distance_within_classes": {
+                    "samples": _distance_within_classes(images, asked, each),
+                    "test_images": apart,
+                },
+                "nearest_training_image": nearest_figures(near, tests, len(training)),
+            }
+        )
+    return rows
+
+
+def _distance_within_classes(images: np.ndarray, classes: np.ndarray, each: int) -> float | None:
+    """Return the mean distance of images [n, N] uint8 to the nearest other one of their class, among the first `each`
+    of a class: low where those of a class are alike. None where no class has two."""
+    parts = [images[classes == number][:each] for number in np.unique(classes)]
+    found = [nearest(part, part, 2).distances[:, 1].mean() for part in parts if len(part) > 1]
+    return float(np.mean(found)) if found else None
 
 
 def _under_each_class(

@@ -12,6 +12,7 @@ import torch
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import open_for
+from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.evaluation import classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
@@ -19,7 +20,6 @@ from scanline.model.evaluation.comparison import LabelledData, Stage, check_coun
 from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, quality, test_figures
-from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
@@ -67,7 +67,8 @@ def evaluate(
     if save and not os.access(directory, os.W_OK):
         raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
     if datasets.set_in(data) is None:
-        own = _of_pictures(model, data, images, class_samples or 0, guidance, seed, stage, options)
+        defaults = read_defaults(directory, config)
+        own = _of_pictures(model, data, images, class_samples or 0, guidance, defaults, seed, stage, options)
         if save:
             write_evaluation(directory, own)
         return own
@@ -139,12 +140,14 @@ def _of_pictures(
     count: int | None,
     each: int,
     guidance: Sequence[float],
+    defaults: Defaults,
     seed: int,
     stage: Stage,
     options: RunOptions,
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
-    published sets. The class head judges `each` samples of each class, without guidance and with these weights."""
+    published sets. The class head judges `each` samples of each class: without guidance, with these weights, and by the
+    model's defaults."""
     config = model.config
     found = open_for(config, data)
     if (each or guidance) and not (each and model.class_head and found.labels):
@@ -153,7 +156,8 @@ def _of_pictures(
         check_guidance(weight, True, config)
     test = found.test[:count]
     bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"), **options)
-    result: dict[str, Any] = {"dataset": data.resolve().name, "split": "test", "precision": options["precision"]}
+    name = found.name or data.resolve().name
+    result: dict[str, Any] = {"dataset": name, "split": "test", "precision": options["precision"]}
     result |= test_figures(bits, test, config)
     if found.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")
@@ -163,11 +167,10 @@ def _of_pictures(
         if by_head := classes.answers_by_head(model, test, labels - 1, stage):
             result["classes"]["by_head"] = by_head.figures()
     if each:
-        training = found.train[:]
-        near = nearest(test, training, 1, model.device, stage("neighbours of test images", len(training), "images"))
-        result["classes"]["guided"] = [
-            classes.judged_samples(model, training, near, each, weight, seed, stage) for weight in (1.0, *guidance)
-        ]
+        plain, own = [(weight, 1.0) for weight in (1.0, *guidance)], (defaults.guidance, defaults.temperature)
+        ways = tuple(dict.fromkeys((*plain, own)))
+        guided = classes.judged_samples(model, found, each, ways, seed, stage)
+        result["classes"]["guided"] = [row | {"default": way == own} for row, way in zip(guided, ways, strict=True)]
     return result
 
 

@@ -14,6 +14,7 @@ from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.typicality import Typicality
 
 CLOSE = 0.01  # a sample is close to the training set where no more than this share of test images is closer
+OF_EACH = " samples of each class, "
 
 
 def quality(compared: Comparison) -> dict[str, Any]:
@@ -92,58 +93,61 @@ def card_rows(evaluation: dict[str, Any]) -> str:
         q[name] for name in ("frechet_distance", "recognisable", "nearest_training_image", "sample_bits_per_dim")
     )
     copies = near["copies"] or "no"
-    return (
-        f"| test bits/dim | **{evaluation['bits_per_dim']:.3f} +- {evaluation['standard_error']:.4f}** on"
-        f" {evaluation['images']:,} test images, precision {evaluation['precision']} |\n"
-        f"| {q['samples']:,} samples beside test images | {known['samples']:.0%} recognisable to a small classifier"
+    rows = {
+        "test bits/dim": f"**{evaluation['bits_per_dim']:.3f} +- {evaluation['standard_error']:.4f}** on"
+        f" {evaluation['images']:,} test images, precision {evaluation['precision']}",
+        f"{q['samples']:,} samples beside test images": f"{known['samples']:.0%} recognisable to a small classifier"
         f" ({known['test_images']:.0%}), Frechet distance in its features {frechet['samples']:.1f}"
         f" ({frechet['test_images']:.1f}), {bits['mean']:.3f} +- {bits['standard_error']:.3f} bits/dim, {copies} copies"
         f" of training images (median distance to the nearest {near['samples_median']:.0f}, of test images"
-        f" {near['test_images_median']:.0f}) |"
-        + _default_row(q.get("default"))
-        + _typical_row(evaluation.get("typical"))
-        + _class_rows(evaluation.get("classes", {}))
-        + _guidance_rows(evaluation.get("guidance", {}))
-    )
+        f" {near['test_images_median']:.0f})",
+    }
+    if default := q.get("default"):
+        how = f"class {default['class']}, guidance {default['guidance']:g}, temperature {default['temperature']:g}"
+        seen = f"{default['recognisable']:.0%} recognisable, Frechet distance {default['frechet_distance']:.1f}"
+        rows[f"as many by the model's defaults ({how})"] = seen
+    rows |= tested_rows(evaluation) | _guidance_rows(evaluation.get("guidance", {}))
+    return "\n".join(f"| {name} | {value} |" for name, value in rows.items())
 
 
-def _default_row(default: dict[str, Any] | None) -> str:
-    """Return the row of a card on what the model's defaults paint, after a line break."""
-    if default is None:
-        return ""
-    how = f"class {default['class']}, guidance {default['guidance']:g}, temperature {default['temperature']:g}"
-    seen = f"{default['recognisable']:.0%} recognisable, Frechet distance {default['frechet_distance']:.1f}"
-    return f"\n| as many by the model's defaults ({how}) | {seen} |"
-
-
-def _typical_row(typical: dict[str, Any] | None) -> str:
-    """Return the row of a card that states the range of the test images' bits, after a line break."""
-    if typical is None:
-        return ""
-    low, high = Typicality.from_dict(typical).range
-    return f"\n| 99 % of the test images | {low:.2f} to {high:.2f} bits/dim |"
-
-
-def _class_rows(classes: dict[str, Any]) -> str:
-    """Return the rows of a card that state how well the model knows classes, each after a line break."""
-    rows = []
-    if true := classes.get("true_class"):
-        spread = f"{true['bits_per_dim']:.3f} +- {true['standard_error']:.4f}"
-        rows.append(f"| test bits/dim with the true class | {spread} on {true['images']:,} test images |")
-    if drawn := classes.get("any_class"):
-        spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error'] or 0:.4f}"
-        rows.append(f"| test bits/dim where the class is drawn | {spread} on {drawn['images']:,} test images |")
+def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
+    """Return those rows, by their names, that state the range of the test images' bits and how well classes are
+    known, of a published set or of one's own pictures."""
+    rows, classes = {}, evaluation.get("classes", {})
+    if typical := evaluation.get("typical"):
+        low, high = Typicality.from_dict(typical).range
+        rows["99 % of the test images"] = f"{low:.2f} to {high:.2f} bits/dim"
+    for key, words in (("true_class", "with the true class"), ("any_class", "where the class is drawn")):
+        if bits := classes.get(key):
+            spread = f"{bits['bits_per_dim']:.3f} +- {bits['standard_error'] or 0:.4f}"
+            rows[f"test bits/dim {words}"] = f"{spread} on {bits['images']:,} test images"
     for key, way in (("by_head", "the class head"), ("classification", "the bits under every class")):
         if given := classes.get(key):
             share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%}"
-            rows.append(f"| classification by {way} | {share} of {given['images']:,} test images{sure_share(given)} |")
+            rows[f"classification by {way}"] = f"{share} of {given['images']:,} test images{sure_share(given)}"
     if samples := classes.get("samples"):
         of_each = samples["as_asked_of_each"]
-        rows.append(
-            f"| {samples['each']:,} samples of each class | {samples['as_asked']:.1%} have the class asked for to a"
-            f" small classifier, from {min(of_each):.1%} to {max(of_each):.1%} of a class |"
+        rows[f"{samples['each']:,} samples of each class"] = (
+            f"{samples['as_asked']:.1%} have the class asked for to a small classifier, from {min(of_each):.1%} to"
+            f" {max(of_each):.1%} of a class"
         )
-    return "".join(f"\n{row}" for row in rows)
+    return rows | dict(map(judged_row, classes.get("guided", ())))
+
+
+def judged_row(row: dict[str, Any]) -> tuple[str, str]:
+    """Return the name and the words for samples of each class, painted in one way, that a class head has judged."""
+    near, apart = row["nearest_training_image"], row["distance_within_classes"]
+    said = f"the class head takes {row['as_asked']:.1%} +- {row['standard_error']:.1%} for the class asked for"
+    if row["mistakes"]:
+        said += ", most often wrong " + ", ".join("`{}` as `{}` ({})".format(*mistake) for mistake in row["mistakes"])
+    if apart["samples"]:
+        said += f"; {apart['samples']:.0f} to the nearest of the class, of test images {apart['test_images']:.0f}"
+    said += (
+        f"; {near['samples_close']:.1%} are nearer to a training image than {1 - near['test_images_close']:.0%} of test"
+        f" images, {near['copies']} are copies"
+    )
+    way = f"guidance {row['guidance']:g}, temperature {row['temperature']:g}{' (the default)' * row['default']}"
+    return f"{row['each']}{OF_EACH}{way}", said
 
 
 def sure_share(figures: dict[str, Any]) -> str:
@@ -154,22 +158,21 @@ def sure_share(figures: dict[str, Any]) -> str:
     return f"; of {sure['images']:,} answers above {sure['above']:g}, {sure['right']:.2%} are right"
 
 
-def _guidance_rows(guidance: dict[str, Any]) -> str:
-    """Return a row of a card for each weight above 1, after a line break: its figures beside those of 1."""
-    rows = []
+def _guidance_rows(guidance: dict[str, Any]) -> dict[str, str]:
+    """Return a row of a card for each weight above 1: its figures beside those of 1."""
+    rows = {}
     for row in guidance.get("rows", ())[1:]:
         plain = guidance["rows"][0]
-        rows.append(
-            f"| guidance {row['guidance']:g}, {guidance['each']:,} samples of each class (without) |"
-            f" {row['recognisable']:.1%} recognisable ({plain['recognisable']:.1%}), {row['as_asked']:.1%} of the class"
+        rows[f"guidance {row['guidance']:g}, {guidance['each']:,} samples of each class (without)"] = (
+            f"{row['recognisable']:.1%} recognisable ({plain['recognisable']:.1%}), {row['as_asked']:.1%} of the class"
             f" asked for ({plain['as_asked']:.1%}), Frechet distance {row['frechet_distance']:.1f}"
             f" ({plain['frechet_distance']:.1f}), distance within classes {row['within_class_distance']:.2f}"
             f" ({plain['within_class_distance']:.2f}, of test images"
             f" {guidance['test_images']['within_class_distance']:.2f}), of images seen as asked for"
             f" {row['within_class_distance_as_asked']:.2f} ({plain['within_class_distance_as_asked']:.2f},"
-            f" {guidance['test_images']['within_class_distance_as_asked']:.2f}) |"
+            f" {guidance['test_images']['within_class_distance_as_asked']:.2f})"
         )
-    return "".join(f"\n{row}" for row in rows)
+    return rows
 
 
 def _frechet(compared: Comparison) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 import json
 import random
+import re
 import sys
 from pathlib import Path
+from shutil import copyfile
 
 import matplotlib
 import numpy as np
@@ -12,6 +14,7 @@ from PIL import Image
 
 from benchmarks import card_pictures, learning_rates, training
 from benchmarks.data import emoji, letters
+from scanline.model.datasets.folder import about
 from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
@@ -60,6 +63,13 @@ def test_letters_of_a_font_stand_on_one_baseline_and_those_that_look_alike_are_l
     assert below[3] > small[3] + 3
 
 
+def test_the_data_of_letters_name_each_package_once_under_its_licence(tmp_path: Path) -> None:
+    copyfile(letters.ABOUT, tmp_path / "README.md")
+    name, text = about(tmp_path)
+    listed = re.findall(r"`fonts-([\w-]+)`", text[text.index("\n- ") :])
+    assert (name, sorted(listed)) == ("Letters of Debian's fonts", sorted(f"{letters.TRAIN} {letters.TEST}".split()))
+
+
 def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> None:
     modules, listed = tmp_path / "modules", []
     for number in range(60):
@@ -73,6 +83,7 @@ def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> 
     Image.new("RGBA", (64, 64), (0, 0, 200, 255)).save(modules / emoji.SETS[0] / "skin.png")
     (modules / "emoji-datasource-google/emoji.json").write_text(json.dumps(listed))
     emoji.main(modules, tmp_path / "data")
+    assert about(tmp_path / "data")[0] == "Emoji of three sets"
     names = {part: {path.name for path in (tmp_path / "data" / part / "food").iterdir()} for part in ("train", "test")}
     held_out = {name.split("-")[0] for name in names["test"]}
     assert held_out

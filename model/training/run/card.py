@@ -1,5 +1,6 @@
 """The card of a trained model, README.md in its directory: data, recipe, processor, time, test bits/dim, samples."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -7,10 +8,10 @@ from typing import Any
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
-from scanline.model.evaluation.metrics import sure_share
+from scanline.model.datasets.source import ImageSet
+from scanline.model.evaluation.metrics import OF_EACH, tested_rows
 from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
-from scanline.model.likelihood.typicality import Typicality
 from scanline.model.machine import facts
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.redrawing import MIN_RATE
@@ -20,6 +21,7 @@ from scanline.model.training.run.record import Run
 CLASS_SHEET = "classes.png"
 HEAD = "|---|---|"  # of the table
 NAMED = 20  # classes; there may be a thousand
+STALE = re.compile(rf"\| \d+{OF_EACH}guidance ")
 
 
 def write_card(
@@ -28,6 +30,7 @@ def write_card(
     model: ModelConfig,
     training: TrainingConfig,
     run: Run,
+    images: ImageSet,
     evaluation: dict[str, Any],
     last: Row,
     positions: int,
@@ -40,7 +43,7 @@ def write_card(
     kind = "grey" if model.channels == 1 else "colour"
     rows = {
         **_measured(evaluation),
-        "data": _data(run, model),
+        "data": _data(images, run, model),
         "recipe": _recipe(training, run, last.update),
         "time": _time(last.seconds, device),
         "weights": f"{weights:,} parameters, float16, {weight_bytes(directory) / 1e6:.1f} MB; state"
@@ -64,6 +67,7 @@ def write_card(
     heads = f"{model.heads} heads" if model.heads > 1 else "one head"
     network = f"{model.layers} layers x {heads} x {model.value_width}, width {model.model_width}"
     of_classes = f"\n![Samples of each class]({CLASS_SHEET})\n" if run.classes else ""
+    of_data = f"\n## Data\n\n{images.about}\n" if images.about else ""
     text = f"""{metadata(name, evaluation, published=run.published is not None)}
 # {name}
 
@@ -80,7 +84,7 @@ Samples: `scanline sample --model {at} -n {training.sample_images} --seed {train
 `scanline serve --model {at}`.
 {of_classes}
 ![Loss](loss.png)
-"""
+{of_data}"""
     write_atomically(directory / CARD, lambda path: path.write_text(text))
 
 
@@ -90,42 +94,27 @@ def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
     lines = path.read_text().splitlines() if path.exists() else []
     if HEAD not in lines:
         return
+    lines = [line for line in lines if not STALE.match(line)]
     at = lines.index(HEAD) + 1
     for key, value in _measured(evaluation).items():
         old = [number for number, line in enumerate(lines) if line.startswith(f"| {key} |")]
         at = old[0] if old else at
         lines[at : at + len(old)] = [f"| {key} | {value} |"]
         at += 1
-    text = re.sub(
-        r"^( +value: )[\d.]+$", rf"\g<1>{evaluation['bits_per_dim']:.3f}", "\n".join(lines) + "\n", flags=re.M
-    )
+    text = "\n".join(lines) + "\n"
+    dataset, bits = json.dumps(evaluation["dataset"], ensure_ascii=False), f"{evaluation['bits_per_dim']:.3f}"
+    for key, value in (("value", bits), ("name", dataset)):  # the first of each, in the metadata
+        escaped = value.replace("\\", r"\\")
+        text = re.sub(rf"^( {{6}}{key}: ).*$", rf"\g<1>{escaped}", text, count=1, flags=re.M)
     write_atomically(path, lambda temporary: temporary.write_text(text))
-
-
-def _tested(evaluation: dict[str, Any]) -> str:
-    error = evaluation["standard_error"]
-    spread = "" if error is None else f" +- {error:.4f}"
-    return f"**{evaluation['bits_per_dim']:.3f}{spread}** on {evaluation['images']:,} test images"
 
 
 def _measured(evaluation: dict[str, Any]) -> dict[str, str]:
     """Return the rows of what was measured on test images, with classes where these have them, and on samples."""
-    low, high = Typicality.from_dict(evaluation["typical"]).range
-    rows = {"test bits/dim": _tested(evaluation), "99 % of the test images": f"{low:.2f} to {high:.2f} bits/dim"}
-    classes = evaluation.get("classes", {})
-    if true := classes.get("true_class"):
-        rows["test bits/dim with the true class"] = _tested(true)
-    if head := classes.get("by_head"):
-        right = f"{head['accuracy']:.1%} +- {head['standard_error']:.1%}"
-        rows["classification by the class head"] = f"{right} of {head['images']:,} test images{sure_share(head)}"
-    for row in classes.get("guided", ()):
-        near = row["nearest_training_image"]
-        rows[f"{row['each']} samples of each class, guidance {row['guidance']:g}"] = (
-            f"the class head takes {row['as_asked']:.1%} for the class asked for; {near['samples_close']:.1%} are"
-            f" nearer to a training image than {1 - near['test_images_close']:.0%} of test images; {near['copies']} are"
-            " copies"
-        )
-    return rows
+    error = evaluation["standard_error"]
+    spread = "" if error is None else f" +- {error:.4f}"
+    tested = f"**{evaluation['bits_per_dim']:.3f}{spread}** on {evaluation['images']:,} test images"
+    return {"test bits/dim": tested, **tested_rows(evaluation)}
 
 
 def _classes(model: ModelConfig, training: TrainingConfig) -> str:
@@ -135,13 +124,15 @@ def _classes(model: ModelConfig, training: TrainingConfig) -> str:
     return f"{len(names)}: {listed}{more}; {training.unlabelled:.0%} of the labels dropped in training"
 
 
-def _data(run: Run, model: ModelConfig) -> str:
+def _data(images: ImageSet, run: Run, model: ModelConfig) -> str:
     shape = f"{model.width} x {model.height} {'grey' if model.channels == 1 else 'RGB'}"
     if run.published:
         return f"{run.published} as published, {run.train:,} training and {run.test:,} test images"
     resized = f"cropped and resized to {shape}" if run.size else shape
-    pictures = f"`{Path(run.data).name}`: {run.train + run.test:,} pictures, {resized}"
-    split = f"split by the SHA-256 of their bytes into {run.train:,} to train on and {run.test:,} to test on"
+    name = images.name or f"`{Path(run.data).name}`"
+    pictures = f"{name}: {run.train + run.test:,} pictures, {resized}"
+    way = "split by the set's own parts" if images.has_parts else "split by the SHA-256 of their bytes"
+    split = f"{way} into {run.train:,} to train on and {run.test:,} to test on"
     return f"{pictures}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
 
 

@@ -50,7 +50,7 @@ def finish(
     test = images.test[: max(TESTED_BYTES // model.config.bytes, MIN_TESTED)]
     bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"))
     evaluation: dict[str, Any] = {
-        "dataset": run.published or Path(run.data).name,
+        "dataset": run.published or images.name or Path(run.data).name,
         "split": "test",
         "precision": DEFAULT,
         **test_figures(bits, test, model.config),
@@ -68,7 +68,9 @@ def finish(
     (directory / EVALUATION).unlink(missing_ok=True)  # of a run that was resumed it has figures of the weights before
     write_evaluation(directory, evaluation)
     positions = PositionSampler(images.train, config, model.config).count
-    write_card(directory, model.parameter_count, model.config, config, run, evaluation, last, positions, str(device))
+    write_card(
+        directory, model.parameter_count, model.config, config, run, images, evaluation, last, positions, str(device)
+    )
     return evaluation
 
 

@@ -101,39 +101,17 @@ def evaluate(
 
 
 def _print(evaluation: dict[str, Any], report: Path) -> None:
-    print(f"{_bits(evaluation)} on {evaluation['images']} test images of {evaluation['dataset']}")
-    if classes := evaluation.get("classes"):
-        _print_classes(classes)
+    from scanline.model.evaluation.metrics import tested_rows
+
+    error = "" if evaluation["standard_error"] is None else f" +- {evaluation['standard_error']:.4f}"
+    bits = f"{evaluation['bits_per_dim']:.4f}{error} bits/dim"
+    print(f"{bits} on {evaluation['images']} test images of {evaluation['dataset']}")
+    for name, value in tested_rows(evaluation).items():
+        print(f"{name}: {value}")
     if guidance := evaluation.get("guidance"):
         _print_guidance(guidance)
     if quality := evaluation.get("quality"):
         _print_quality(quality, report)
-
-
-def _bits(figures: dict[str, Any]) -> str:
-    error = "" if figures["standard_error"] is None else f" +- {figures['standard_error']:.4f}"
-    return f"{figures['bits_per_dim']:.4f}{error} bits/dim"
-
-
-def _print_classes(classes: dict[str, Any]) -> None:
-    from scanline.model.evaluation.metrics import sure_share
-
-    print(f"{_bits(classes['true_class'])} with the true class")
-    if drawn := classes.get("any_class"):
-        print(f"{drawn['bits_per_dim']:.4f} bits/dim with a class drawn, of {drawn['images']} test images")
-    for key, way in (("by_head", "the class head"), ("classification", "the bits under every class")):
-        if given := classes.get(key):
-            share = f"{given['accuracy']:.2%} +- {given['standard_error']:.2%}"
-            print(f"classified correctly by {way}: {share} of {given['images']} test images{sure_share(given)}")
-    for row in classes.get("guided", ()):
-        near = row["nearest_training_image"]
-        print(
-            f"guidance {row['guidance']:g}: the class head takes {row['as_asked']:.1%} of {row['each']} samples of each"
-            f" class for that class; {near['samples_close']:.1%} are nearer to a training image than all but"
-            f" {near['test_images_close']:.0%} of test images"
-        )
-    if samples := classes.get("samples"):
-        print(f"samples of the class asked for: {samples['as_asked']:.1%} of {samples['each']} of each class")
 
 
 def _print_guidance(guidance: dict[str, Any]) -> None:

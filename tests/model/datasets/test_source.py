@@ -81,12 +81,15 @@ def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
     assert [refused.file for refused in found.refused] == ["a/1.png", "b/1.png"]
     without = open_data(tmp_path)
     assert shown(without.test) == {noise(3, 4, seed=seed).tobytes() for seed in (5, 6, 1)}
-    assert (len(without.train), without.duplicates) == (4, 1)
+    assert (len(without.train), without.duplicates, without.has_parts) == (4, 1, True)
     pictures(tmp_path / "TEST" / "a", 7)
     pictures(tmp_path / "TEST" / "b", 8)
     found = open_data(tmp_path, classes=True)
     assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (7, 8)}
-    assert [str(refused) for refused in found.refused] == ["val: not used, since there are test pictures"]
+    assert (found.has_parts, [str(refused) for refused in found.refused]) == (
+        True,
+        ["val: not used, since there are test pictures"],
+    )
     # An archive that unpacks into a folder of its own has the same parts.
     (tmp_path / "data").mkdir()
     for name in ("train", "val", "TEST"):
@@ -149,7 +152,7 @@ def test_a_folder_is_split_by_content(tmp_path: Path) -> None:
         (tmp_path / f"{i}.png").write_bytes(encode(noise(3, 4, seed=i % 30)))
     (tmp_path / "broken.png").write_bytes(b"?")
     found = open_data(tmp_path)
-    assert (found.height, found.width, found.channels, found.published) == (3, 4, 1, None)
+    assert (found.height, found.width, found.channels, found.published, found.has_parts) == (3, 4, 1, None, False)
     assert (len(found.train) + len(found.test), found.duplicates, len(found.refused)) == (30, 10, 1)
     assert min(len(found.train), len(found.test)) >= 1
 

@@ -85,8 +85,10 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert (true["images"], result["classes"]["classification"]["images"]) == (TESTS, 3)
     assert result["classes"]["samples"]["each"] == 2
     assert [row["guidance"] for row in result["guidance"]["rows"]] == [1, 2, 1.5]
-    assert re.search(r"^\d+\.\d{4} \+- \d\.\d{4} bits/dim with the true class$", lines, re.MULTILINE)
-    assert re.search(r"^classified correctly by the bits under every class: .+% of 3 test images", lines, re.MULTILINE)
+    assert re.search(
+        r"^test bits/dim with the true class: \d+\.\d{3} \+- \d\.\d{4} on \d+ test images$", lines, re.MULTILINE
+    )
+    assert re.search(r"^classification by the bits under every class: .+% of 3 test images", lines, re.MULTILINE)
     found = [line.partition(":")[0] for line in lines.splitlines() if "distance within classes" in line]
     assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
     assert (tmp_path / "ten" / "report.html").read_text().count("data:image/png;base64,") == 3 + 6 + 3 + 2
@@ -112,7 +114,7 @@ def test_a_cached_classifier_gives_the_same(data: Path, tmp_path: Path, reported
     written = cached.stat().st_mtime_ns
     options = ("--samples", SAMPLES, "--report", tmp_path / "page.html", "--save")
     lines = done("evaluate", folder / "spotter", "--data", data, *options).splitlines()
-    headings = ["Frechet distance in this classifier's features", "recognisable"]
+    headings = ["99 % of the test images", "Frechet distance in this classifier's features", "recognisable"]
     headings += ["median distance to the nearest training image", "by the model's defaults", "report"]
     assert [line.partition(":")[0] for line in lines if ":" in line] == headings
     assert model_directory.read_evaluation(folder / "spotter") == reported

@@ -211,6 +211,7 @@ def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed
 
 
 OPTIONS = ("--classes", "--unlabelled", 0.25, "--contrast", 6, "--batch", 4, "--schedule", "constant", "--no-compile")
+LINES = 'Lines in "noise"'  # the name that their folder gives them
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +225,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / ("Row" if i % 2 else "tall_column") / f"{i}.png"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(encode(image))
+    (folder / "README.md").write_text(f"---\n# metadata\n---\n\n# {LINES}\n\nDrawn here.\n\n## More\n")
     return folder
 
 
@@ -244,9 +246,13 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tup
     assert read_info(out).has_class_head
     assert true["images"] == found["images"]
     for stated in (
-        f"| test bits/dim with the true class | **{true['bits_per_dim']:.3f} +- ",
+        f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- ",
         "| classes | 2: `row`, `tall_column`; 25% of the labels dropped in training |",
         "![Samples of each class](classes.png)",
+        f"| data | {LINES}: 60 pictures, 12 x 12 grey; split by the SHA-256 of their bytes into ",
+        "; 0 duplicates left out, 0 files refused |",
+        f"      name: {json.dumps(LINES)}\n",
+        "\n![Loss](loss.png)\n\n## Data\n\nDrawn here.\n",
     ):
         assert stated in card
     with Image.open(out / "classes.png") as sheet:
@@ -303,20 +309,29 @@ def test_a_class_head_is_fitted_to_a_model_that_is_there(
     assert re.match(rf"{out}: the class head reads \d+\.\d% of the training images that it had not seen\n", said)
     after = load_file(out / CLASS_HEAD)  # of so few lines the run has seen all as well
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    (out / "generation_config.json").write_text('{"class": "any", "guidance": 3, "temperature": 0.5}')
+    other = shutil.copytree(lines, tmp_path / "other")
+    (other / "README.md").unlink()
+    done("evaluate", out, "--data", other, "--save", "--class-samples", 4)
+    assert '      name: "other"\n' in (out / "README.md").read_text()
     said = done("evaluate", out, "--data", lines, "--save", "--class-samples", 3, "--guidance", 2)
     found = read_evaluation(out)["classes"]
     assert found["by_head"] == read_evaluation(classified[0])["classes"]["by_head"]
-    plain, guided = found["guided"]
-    assert (plain["guidance"], guided["guidance"], guided["each"]) == (1, 2, 3)
+    keys = ("guidance", "temperature", "default", "each")
+    judged = [tuple(row[key] for key in keys) for row in found["guided"]]
+    assert judged == [(1, 1, False, 3), (2, 1, False, 3), (3, 0.5, True, 3)]
+    guided = found["guided"][1]
     assert guided["as_asked"] == pytest.approx(sum(guided["as_asked_of_each"]) / 2)
     near = guided["nearest_training_image"]
     assert near["training_images"] + read_evaluation(out)["images"] == 60
     assert near["samples_least"] <= near["samples_median"]
-    assert f"guidance 2: the class head takes {guided['as_asked']:.1%} of 3 samples of each class" in said
+    assert sum(count for _, _, count in guided["mistakes"]) == round(6 * (1 - guided["as_asked"]))
+    assert f"3 samples of each class, guidance 2, temperature 1: the class head takes {guided['as_asked']:.1%}" in said
     card, before = ((each / "README.md").read_text().splitlines() for each in (out, classified[0]))
     new = [line for line in card if line not in before]
     assert [line for line in card if line not in new] == before
-    assert [line.split(" | ")[0] for line in new] == [f"| 3 samples of each class, guidance {w}" for w in (1, 2)]
+    ways = ("1, temperature 1", "2, temperature 1", "3, temperature 0.5 (the default)")
+    assert [line.split(" | ")[0] for line in new] == [f"| 3 samples of each class, guidance {way}" for way in ways]
     together = "--guidance and --class-samples go together, for a model with a class head"
     assert refused("evaluate", out, "--data", lines, "--guidance", 2) == together
     only = "--class-head trains no network: give it --out and --data, and at most --device"
