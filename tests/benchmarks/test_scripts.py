@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks import card_pictures, learning_rates, training
+from benchmarks import card_pictures, learning_rates
 from benchmarks.data import emoji, letters
 from scanline.model.datasets.folder import about
 from scanline.model.defaults import Defaults
@@ -20,8 +20,6 @@ from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
-from scanline.model.training.config import TrainingConfig
-from scanline.model.training.presets import Preset
 from tests.support import blobs, small_models
 
 DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
@@ -94,28 +92,6 @@ def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> 
     assert red.size == (32, 32)
     assert (red.getpixel((16, 16)), blue.getpixel((16, 16))) == ((200, 0, 0), (0, 0, 200))
     assert min(red.getpixel((0, 0))) > 240
-
-
-@pytest.mark.parametrize(
-    ("variant", "processes"), [("strokes", (1,)), pytest.param("pixels", (1, 2), marks=pytest.mark.slow)]
-)
-def test_the_benchmark_of_training(
-    variant: str, processes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
-    monkeypatch.setitem(training.PRESETS, "tiny", Preset("mnist", config, TrainingConfig(updates=10, batch=2)))
-    arguments = ["--presets", "tiny", "--precision", "float32", "--no-compile", "--threads", "1", "--seconds", "0.05"]
-    monkeypatch.setattr(sys, "argv", ["training", *arguments, "--processes", *map(str, processes)])
-    training.main()
-    *table, last = capsys.readouterr().out.splitlines()
-    assert any("tiny" in line for line in table)
-    results = json.loads(last)["results"]
-    assert [result["processes"] for result in results] == list(processes)
-    for result in results:
-        assert result["positions"] == 2 * (config.bytes - config.first) / config.step_bytes
-        assert result["positions_per_second"] * result["seconds_of_update"] == pytest.approx(result["positions"])
-        assert result["bfloat16_product_gflops"] is None
-        assert result["ratio"] == pytest.approx(result["training_gflops"] / result["float32_product_gflops"])
 
 
 def test_each_learning_rate_begins_from_the_same_weights(

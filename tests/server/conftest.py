@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -12,7 +13,7 @@ from scanline.model.inference import Model, load
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import shapes, small_models
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.running_server import Server, client_of, serve
 from tests.support.server.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
 from tests.support.server.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
 from tests.support.server.websocket_client import WebsocketClient, connected
@@ -75,28 +76,18 @@ def shapes_server(shapes_directory: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def shapes_client(shapes_server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=shapes_server.url, timeout=PATIENCE) as client:
-        yield client
+def server_with(options: dict[str, Any]) -> Any:
+    @pytest.fixture(scope="session")
+    def server(grey_directory: Path) -> Iterator[Server]:
+        with serve(grey_directory, *arguments(options)) as server:
+            yield server
+
+    return server
 
 
-@pytest.fixture(scope="session")
-def full_queue_server(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, *arguments(FULL_QUEUE)) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def limited_server(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, *arguments(LIMITED)) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def guarded_server(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, *arguments(GUARDED)) as server:
-        yield server
+full_queue_server = server_with(FULL_QUEUE)
+limited_server = server_with(LIMITED)
+guarded_server = server_with(GUARDED)
 
 
 @pytest.fixture(scope="session")
@@ -115,16 +106,9 @@ def full_request_images(grey: Transformer) -> np.ndarray:
     return paint(grey, FULL_REQUEST["n"], seed=FULL_REQUEST["seed"]).images.reshape(-1, 7, 5)
 
 
-@pytest.fixture
-def client(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=PATIENCE) as client:
-        yield client
-
-
-@pytest.fixture
-def colour_client(colour_server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=colour_server.url, timeout=PATIENCE) as client:
-        yield client
+client = client_of("server")
+colour_client = client_of("colour_server")
+shapes_client = client_of("shapes_server")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.server.forked_server import AVAILABLE, ForkedServer
 from tests.support.waiting import PATIENCE, wait_for
@@ -151,3 +152,14 @@ def serve(
         yield server
     finally:
         server.stop()
+
+
+def client_of(server: str) -> Any:
+    """A fixture: a client of the server that is the fixture of that name."""
+
+    @pytest.fixture
+    def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+        with request.getfixturevalue(server).client() as client:
+            yield client
+
+    return client

@@ -2,7 +2,7 @@
 
 import { find, setText } from "../elements";
 import type { StepSource } from "./step_source";
-import recorded from "./step_times.json"; // milliseconds, by benchmarks/step_times.py
+import recorded from "./step_times.json"; // milliseconds, recorded once (docs/page.md)
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [256, 72];

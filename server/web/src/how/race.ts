@@ -3,7 +3,7 @@
 // motion.
 
 import { find, onClick, setText } from "../elements";
-import recorded from "./step_times.json"; // milliseconds, by benchmarks/step_times.py
+import recorded from "./step_times.json"; // milliseconds, recorded once (docs/page.md)
 
 const SECONDS = 5; // that it takes here: what moves longer would need a way to stop it
 const STEPS = recorded.steps.at(-1)!;

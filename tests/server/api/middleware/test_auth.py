@@ -20,7 +20,7 @@ from scanline.server.settings import Settings
 from tests.support.commands import refused
 from tests.support.server.error_answers import assert_refused, refused_handshake
 from tests.support.server.metrics_reader import wait_for_metrics
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import Server, client_of, serve
 from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
@@ -44,10 +44,7 @@ def routes(of: Any) -> Iterator[Any]:
             yield route
 
 
-@pytest.fixture
-def keyless(guarded_server: Server) -> Iterator[httpx.Client]:
-    with guarded_server.client() as client:
-        yield client
+keyless = client_of("guarded_server")
 
 
 def test_every_route_needs_a_key(keyless: httpx.Client, guarded_server: Server, grey_directory: Path) -> None:

@@ -18,7 +18,7 @@ from tests.support.server.error_answers import assert_error, assert_refused
 from tests.support.server.json_requests import MASKED, post
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import Server, client_of, serve
 from tests.support.server.websocket_client import connected
 
 
@@ -55,10 +55,7 @@ def several(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path, colo
         yield server
 
 
-@pytest.fixture
-def of_several(several: Server) -> Iterator[httpx.Client]:
-    with several.client() as of_several:
-        yield of_several
+of_several = client_of("several")
 
 
 def test_each_paints_its_own(several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer) -> None:

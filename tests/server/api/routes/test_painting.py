@@ -24,7 +24,7 @@ from tests.support.server.error_answers import assert_error, assert_refused
 from tests.support.server.json_requests import CLEAN, FILES, HOLE, IMAGE, MASKED, NOISY, generate, post
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import Server
+from tests.support.server.running_server import Server, client_of
 from tests.support.server.shared_servers import NO_DELAY, serve_with
 from tests.support.server.sse_reader import images, named, post_for_events
 from tests.support.server.websocket_client import connected
@@ -71,10 +71,7 @@ def guided_server(directory: Path) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def guided(guided_server: Server) -> Iterator[httpx.Client]:
-    with guided_server.client() as client:
-        yield client
+guided = client_of("guided_server")
 
 
 def facts(data: list[dict[str, Any]]) -> list[list[Any]]:
