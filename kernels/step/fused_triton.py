@@ -105,7 +105,7 @@ def add_deferred(state, total, rows, held, width, stride, keys, values, in_keys,
 
 
 @triton.jit
-def add_all_deferred(state, total, rows, held, every: tl.constexpr, width, stride, keys, values, in_keys, in_values):
+def add_at_once(state, total, rows, held, every: tl.constexpr, width, stride, keys, values, in_keys, in_values):
     """As add_deferred, with zeros for the steps from `held` on, which change no bit: no load waits for `held`, which
     takes longer to come than the states of few images. A head of 32 takes 96 registers instead of 64."""
     for number in tl.static_range(every - 1):
@@ -159,9 +159,7 @@ def _step(
     state = tl.load(states, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
     total = tl.load(sums, mask=in_keys, other=0.0)
     if at_once:
-        state, total = add_all_deferred(
-            state, total, rows, held, every, width, stride, keys, values, in_keys, in_values
-        )
+        state, total = add_at_once(state, total, rows, held, every, width, stride, keys, values, in_keys, in_values)
     else:
         state, total = add_deferred(state, total, rows, held, width, stride, keys, values, in_keys, in_values)
     # The projection is the previous kernel's; s, z and `deferred` are read and written by this kernel only, and `slots`

@@ -52,8 +52,7 @@ class CudaOptions:
     # In one graph of few images, whose steps are expected to be short compared with the launch of a graph.
     steps: int = 8
     few: int = 256  # images
-    # Streams among which a graph of `many` images divides them, so that one multiplies while another moves its states;
-    # 2 are not measured.
+    # Streams that share a graph of `many` images: one multiplies while another moves its states. 2 are not measured.
     streams: int = 1
     many: int = 1024  # images
     at_once: int = 0  # images up to which a step loads all deferred ones before it knows their number; not measured

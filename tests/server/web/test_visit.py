@@ -114,7 +114,8 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
     choose(visitor, "#coded-upload", "one.png", encode(IMAGE))
     code = code_of(client, IMAGE)
     text = urlsafe_b64encode(code).decode().rstrip("=")
-    expect(visitor.page).to_have_url(re.compile(rf"#compress&model=grey&weights=[\w-]{{8}}&code={text}$"))
+    address = rf"#compress&model=grey&weights=[\w-]{{8}}&bytes={len(code)}&code={text}$"
+    expect(visitor.page).to_have_url(re.compile(address))
     link = visitor.page.url
     visitor.see("#bits").focus()
     visitor.page.keyboard.press("Space")
@@ -130,6 +131,8 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
         assert (painted(client, "decodings", code=b64encode(file).decode())[0] == expected).all()
     type_code(visitor, "00" * (4 * IMAGE.size + 1))
     visitor.expect_notice("No picture of this model has a code of 141 bytes.")
+    visitor.page.goto(link.removesuffix(text[8:]))
+    visitor.expect_notice(f"This link was cut off: it has 6 bytes of a code of {len(code)}.")
     save_model(small_models.model(small_models.config(height=7, width=5, layers=1), 9), tmp_path / "grey")
     with serve(tmp_path / "grey") as other:
         visitor.page.goto(link.replace(server.url, other.url))

@@ -129,6 +129,9 @@ async function openLink(fields: URLSearchParams): Promise<void> {
   } catch {
     throw new Error("The code of this link is not complete.");
   }
+  if (fields.has("bytes") && Number(fields.get("bytes")) !== bytes.length) {
+    throw new Error(`This link was cut off: it has ${bytes.length} bytes of a code of ${fields.get("bytes")}.`);
+  }
   document.querySelector<HTMLInputElement>(`#coded-by [value=${isOfBrowser ? "device" : "server"}]`)!.checked = true;
   chooseCodec();
   await run("Painting the picture of the link.", async (isCurrent) => {
@@ -194,7 +197,12 @@ async function paint(bytes: Uint8Array): Promise<void> {
     const [weights, found] = [await codec.weights(), await decode(bytes)];
     if (!isCurrent()) return;
     show(bytes, found);
-    const fields = new URLSearchParams({ model: model.id, weights, code: toBase64Url(code) });
+    const fields = new URLSearchParams({
+      model: model.id,
+      weights,
+      bytes: String(code.length), // so that a link that was cut off shows: the shorter code is one, too
+      code: toBase64Url(code),
+    });
     shownFields = String(fields);
     const address = addressOf("compress", fields);
     if (isShown("compress")) goTo(address, false);
