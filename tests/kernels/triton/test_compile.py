@@ -40,7 +40,7 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
         "_row_moments": 1,
         "_sample": 4,
         "_sequence": 1,
-        "_step": 2,
+        "_step": 4,
         "_write_rows": 2,
         "walk_forward": 1,
         "walk_states": 1,
