@@ -8,7 +8,7 @@ import torch
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, attempt, bits_of, model, started, step_seconds
 from scanline.model.bench.baselines import missing_library
-from scanline.model.bench.measure import Rate, copy_rate
+from scanline.model.bench.measure import Rate, copy_rate, product_shapes, products_seconds
 from scanline.model.bench.run import BenchOptions
 from scanline.model.bench.run import bench as run_bench
 
@@ -36,8 +36,13 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
     note = f"median of {rate.calls} calls; the longest {1e6 * max(times):,.0f}"
     yield Finding(f"{what}/step", 1e3 * rate.step_ms_median, "us", note)
     yield Finding(f"{what}/images_per_second", rate.images_per_second, "images/s")
-    moved = generator.pool.state.traffic / (1e-3 * rate.step_ms_median)
-    yield Finding(f"{what}/of_copy", moved / copy, "", "traffic of states alone, over the copy bandwidth")
+    step, shapes = 1e-3 * rate.step_ms_median, product_shapes(generator.config)
+    of_step = {"states": generator.pool.state.traffic / step / copy}
+    of_step["products"] = products_seconds(shapes, count, sizes.device, sizes.seconds) / step
+    of_step["launches and the rest"] = 1 - sum(of_step.values())
+    note = "traffic of states alone, over the copy bandwidth; of the step at these rates: "
+    note += ", ".join(f"{part} {share:.0%}" for part, share in of_step.items())
+    yield Finding(f"{what}/of_copy", of_step["states"], "", note)
 
 
 def bench(sizes: Sizes) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ def likelihoods(sizes: Sizes) -> Iterator[Finding]:
         network, expected = model(name, sizes), list[np.ndarray]()
         images = np.random.default_rng(0).integers(0, 256, (sizes.judged, network.config.bytes), np.uint8)
         for passes, options in (("64_images", few), ("as_shipped", {})):
-            for way, replay in (("launches", lambda launches, _: launches), ("graphs", recorded)):
+            for way, replay in (("launches", lambda _, launches: launches), ("graphs", recorded)):
                 with mock.patch("scanline.model.backends.cuda_prefill.recorded", replay):
                     generator = make_generator(network, 1, **options)
                     yield from scored(f"likelihoods/{name}/{passes}/{way}", generator, images, expected, sizes)

@@ -35,13 +35,7 @@ def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     unchained |= {"narrow": {"chained": False, "narrow": True}}
     many = {f"{streams}_streams": {"streams": streams} for streams in (1, 2, 4)} | unchained
     exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
-    return {
-        sizes.most: many,
-        1024: many,
-        64: few,
-        1: {**few, **unchained},
-        **exact,
-    }
+    return {sizes.most: many, 1024: many, 64: few, 1: {**few, **unchained}, **exact}
 
 
 def _timed(what: str, name: str, count: int, sizes: Sizes, **options: Any) -> Iterator[Finding]:
