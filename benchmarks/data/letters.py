@@ -64,7 +64,7 @@ def drawn(file: str, character: str, chance: random.Random | None = None) -> Ima
 
 
 def readable(file: str) -> str:
-    """Return the characters of a font that can be told from its others; none of a hairline."""
+    """Return the characters of a font that look unlike its others; "" for a font of hairlines."""
     face = ImageFont.truetype(file, 40)
     missing = bytes(face.getmask("\uffff"))
     if any(bytes(face.getmask(character)) in (missing, b"") for character in CHARACTERS):

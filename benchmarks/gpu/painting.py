@@ -38,7 +38,8 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
     yield Finding(f"{what}/images_per_second", rate.images_per_second, "images/s")
     step, shapes = 1e-3 * rate.step_ms_median, product_shapes(generator.config)
     of_step = {"states": generator.pool.state.traffic / step / copy}
-    of_step["products"] = products_seconds(shapes, count, sizes.device, sizes.seconds) / step
+    # Ours are two products of float16 each (kernels/triton/linear.py).
+    of_step["products"] = 2 * products_seconds(shapes, count, sizes.device, sizes.seconds / 10, torch.float16) / step
     of_step["launches and the rest"] = 1 - sum(of_step.values())
     note = "traffic of states alone, over the copy bandwidth; of the step at these rates: "
     note += ", ".join(f"{part} {share:.0%}" for part, share in of_step.items())
