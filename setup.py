@@ -27,6 +27,7 @@ LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other
 
 FLAGS = [
     "-fno-fast-math",  # whatever CXXFLAGS says: it would change the bytes
+    "-fno-wrapv",  # with -fwrapv, one of Python's own flags, a step of two rows took 8 % longer
     "-std=c++17",
     "-O3",
     "-fPIC",
