@@ -37,7 +37,7 @@ def check_out(out: Path, film: Film | None = None) -> Film | None:
     if kind and kind not in (*FILMS, ".npy"):
         raise ValueError(f"{out}: write a .png or .webp sheet, a .gif film, a .npy array or a folder")
     if film is not None and kind not in FILMS:
-        raise ValueError(f"{out}: a film is a .gif, .webp, .png or .apng file")
+        raise ValueError(f"{out}: a film or a scale needs a .gif, .webp, .png or .apng file")
     if not out.absolute().parent.is_dir():
         raise ValueError(f"{out}: there is no directory {out.parent}")
     if not kind and out.exists() and not out.is_dir():

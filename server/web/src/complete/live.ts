@@ -105,7 +105,10 @@ export class LiveCompletions {
       this.clear();
       return this.say((error as Error).message);
     }
-    if (!drawing) return this.stop();
+    if (!drawing) {
+      this.clear();
+      return this.say("");
+    }
     const { image, occlusion, request, particles } = drawing;
     const how = [request, particles, this.isOnDevice];
     const key = JSON.stringify([String(image.bytes), occlusion.rows, String(occlusion.masked), how]);
