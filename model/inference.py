@@ -206,7 +206,8 @@ class Model:
         under the class.
         progress: True shows a bar, in a terminal or a notebook; a function gets the bytes done and those of all images.
         """
-        return self._painted(PaintValues(n, seed, class_name, None, temperature, guidance), None, progress)
+        values = PaintValues(n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance)
+        return self._painted(values, None, progress)
 
     def complete(
         self,
@@ -234,7 +235,9 @@ class Model:
         more. progress: see `sample`.
         """
         given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
-        values = CompleteValues(n, seed, class_name, None, temperature, guidance, particles)
+        values = CompleteValues(
+            n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance, particles=particles
+        )
         return self._painted(values, given, progress)
 
     def score(
@@ -372,7 +375,7 @@ class Model:
         The last step holds what `sample` or `complete` returns for the seed. A byte of a completion is returned once
         all its particles agree on it.
         """
-        values = PaintValues(n, seed, class_name, None, temperature, guidance)
+        values = PaintValues(n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance)
         given = None
         if image is not None:
             given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)

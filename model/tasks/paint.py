@@ -9,12 +9,12 @@ import numpy as np
 from scanline.model.config import ModelConfig
 from scanline.model.defaults import SamplingParams
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.inputs import InvalidInput, checked_seed
+from scanline.model.inputs import InvalidInput, check_count, checked_seed
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels, StateSnapshot
 from scanline.model.tasks.task import Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PaintValues:
     """What a user says of images to paint; None: the model's default."""
 
@@ -24,9 +24,10 @@ class PaintValues:
     prompt: str | None = None
     temperature: float | None = None
     guidance: float | None = None
+    max_images: int | None = None  # None: any number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompleteValues(PaintValues):
     """What a user says of pictures to complete, besides the pictures."""
 
@@ -208,7 +209,7 @@ class PaintTask(Task):
 
 def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
     """Return the request that paints `values.n` images from nothing, or completes pictures, each so often; InvalidInput
-    where a class is not known, class and prompt differ, or a value is out of its range."""
+    where a class is not known, class and prompt differ, a value is out of its range, or images are too many."""
     n = values.n
     if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 1):
         raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
@@ -222,6 +223,9 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
         count = len(sampling.labels) or n or 1
         if n is not None and n != count:
             raise InvalidInput(f"n must be {count}, the number of classes that are listed, or be left out.", "n")
+    if values.max_images is not None:
+        listed = "prompt" if values.class_name is None else "class"
+        check_count(count, values.max_images, listed if sampling.labels else "n")
     return GenerateRequest(0, int(count), checked_seed(values.seed), **sampling.to_dict())
 
 

@@ -33,13 +33,11 @@ def paint_task(models: ModelRegistry, fields: PaintFields) -> tuple[ServedModel,
     many or a field is wrong."""
     model = models.usable(fields.model)
     if isinstance(fields, EditRequest):
-        values: PaintValues = values_of(CompleteValues, fields, pictures=len(fields.image))
+        pictures = len(fields.image)
+        values: PaintValues = values_of(CompleteValues, fields, max_images=models.max_images, pictures=pictures)
     else:
-        values = values_of(PaintValues, fields)
-    request = paint.request_of(model, values)
-    listed = "prompt" if fields.class_name is None else "class"
-    models.check_count(request.n, listed if request.labels else "n")
-    task = PaintTask(request, model.config)
+        values = values_of(PaintValues, fields, max_images=models.max_images)
+    task = paint.plan(model, values)
     bind_contextvars(model=model.id, images=task.count)
     return model, task
 

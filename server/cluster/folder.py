@@ -172,7 +172,13 @@ def folder_task(
 ) -> FolderTask:
     """Return the task that paints the missing images; InvalidInput where the model does not know the class, or cannot
     be guided on these replicas."""
-    values = PaintValues(recipe.n, recipe.seed, recipe.class_name, None, recipe.temperature, recipe.guidance)
+    values = PaintValues(
+        n=recipe.n,
+        seed=recipe.seed,
+        class_name=recipe.class_name,
+        temperature=recipe.temperature,
+        guidance=recipe.guidance,
+    )
     request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
     request.check_slots(replicas.max_slots_per_image)
     return FolderTask(request, out, model.config.image_shape, progress)

@@ -1,9 +1,11 @@
-"""The Accept header."""
+"""The Accept header, and media types that pictures do not have."""
 
 import re
 
 from fastapi import Request
 
+JSON = "application/json"
+NPY = "application/x-npy"
 WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type
 
 

@@ -30,8 +30,6 @@ from scanline.server.api.payload import offload
 from scanline.server.api.payload.image_output import ImageOutput
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImageData, Likelihood, LikelihoodsAnswer
 
-JSON = "application/json"
-NPY = "application/x-npy"
 NUMBER_BYTES = 20  # of a number in JSON
 PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, with its length
 MAX_PER_PIXEL_BYTES = 2**22  # bytes of all images of a request for bits per byte: its answer has 20 characters for each
@@ -94,22 +92,21 @@ async def painted_chunks(
     answer: DecodingsAnswer,
     images: np.ndarray,
     facts: Iterable[Facts],
-    media_type: str,
     output: ImageOutput,
     known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
     """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each, its number among them; `answer` has
     all fields of the JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
     size: int | None = max(images.size, len(images) * prod(output.size or ()))
-    if media_type == JSON:
+    if output.is_json:
         steps = _json(answer, _image_data(images, known, facts, output))
         size = None if output.takes_long else size
     elif output.film is not None:
-        yield await offload.run_long(partial(_film, images, known, output.film, output, media_type))
+        yield await offload.run_long(partial(_film, images, known, output.film, output))
         return
     else:
         for name, kind in pictures.MEDIA_TYPES.items():
-            if media_type == kind:
+            if output.media_type == kind:
                 # One call of Pillow, which releases the interpreter's lock while it compresses.
                 yield await offload.run_long(partial(_sheet, images, output, name))
                 return
@@ -157,12 +154,12 @@ def _sheet(images: np.ndarray, output: ImageOutput, name: str) -> bytes:
     return pictures.encode_sheet(np.stack([output.resized(image) for image in images]), name, output.columns)
 
 
-def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput, media_type: str) -> bytes:
+def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput) -> bytes:
     appearance = film.appearance_frame(len(images), images.shape[1:3], known)
     picture, appear = (
         sheet(np.stack([output.resized(each) for each in kind]), output.columns) for kind in (images, appearance)
     )
-    (name,) = (name for name, kind in films.MEDIA_TYPES.items() if kind == media_type)
+    (name,) = (name for name, kind in films.MEDIA_TYPES.items() if kind == output.media_type)
     return encode_film(np.asarray(picture), np.asarray(appear), film, name)
 
 

@@ -1,4 +1,4 @@
-"""How painted images leave in JSON and in events: file format, size, base64 or a data URL.
+"""How painted images leave: media type, file format, size, base64 or a data URL.
 
 Images have the model's size, unless the client or the server's settings ask for `size_policy` resize: then each pixel
 of the size asked for is the nearest one of the image, and the answer says so, as it does of uploads that were resized.
@@ -6,23 +6,29 @@ of the size asked for is the nearest one of the image, and the answer says so, a
 
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any
 
 import numpy as np
+from fastapi import Request
 
 from scanline.model.config import ModelConfig
 from scanline.model.images import film as films
 from scanline.model.images import pictures
+from scanline.model.images.contact_sheet import grid
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
-from scanline.server.api.errors import quoted
+from scanline.server.api.errors import MAX_QUOTED, ApiError, quoted
+from scanline.server.api.payload.accept import JSON, NPY, accepted
 from scanline.server.api.payload.schemas import OutputFields
 
 MEDIA_TYPES = {**pictures.MEDIA_TYPES, **films.MEDIA_TYPES}  # of stills and films
+KINDS = {media_type: kind for kind, media_type in MEDIA_TYPES.items()}
+FILMS, PICTURES = tuple(films.MEDIA_TYPES.values()), tuple(dict.fromkeys(MEDIA_TYPES.values()))
 URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")  # as in the official API, whose other models answer with base64
 SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 MAX_SIDE = 2048  # pixels: a larger picture takes longer than 0.1 s to encode
@@ -41,6 +47,12 @@ class ImageOutput:
     uploaded: tuple[str, ...] = ()  # the sizes of the uploads that were resized
     film: Film | None = None  # of each image in JSON, of all together in a file
     columns: int | None = None  # of a sheet; None: nearly square
+    media_type: str = JSON  # of the answer
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the answer has a file of each image; others are one file, whose images stand in a grid."""
+        return self.media_type == JSON
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -80,15 +92,6 @@ class ImageOutput:
         return {"b64_json": text}
 
 
-def check_still(width: int, height: int, channels: int, kind: str, n: int) -> None:
-    """Raise InvalidInput where a picture of a kind, a sheet of n images if n is not 1, would be too large."""
-    films.check_sides(width, height, kind)
-    most = MAX_SHEET_PIXELS[kind] // (channels if kind == "png" else 1)
-    if n > 1 and width * height > most:
-        reason = f"a {kind} sheet has at most {most:,} pixels, not {width}x{height}"
-        raise InvalidInput(f"size: {reason}; ask for fewer or smaller images, or for JSON.", "size")
-
-
 def image_metadata(task: PaintTask, row: int) -> dict[str, Any]:
     """Return the JSON fields of a finished image: its class, null where none was asked for, and its numbers. These are
     null where they are infinite, because the model rules out a known byte, and those of completions also where nothing
@@ -122,14 +125,36 @@ def upload_headers(uploaded: tuple[str, ...]) -> dict[str, str]:
     return {"x-scanline-uploads-resized-from": ", ".join(uploaded)} if uploaded else {}
 
 
-def output_of(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -> ImageOutput:
-    """Return the output of a request for `n` images; InvalidInput where its size is none, too large, or another than
-    the model's without `resize`."""
+def output_of(request: Request, fields: OutputFields, task: PaintTask, resize: bool) -> ImageOutput:
+    """Return how the images of a task leave, by the fields and Accept; InvalidInput where these do not fit each other,
+    or what is asked for is too large, ApiError where Accept names no picture that is written here."""
+    config, n = task.config, len(task.shown)
+    size = size_of(fields, config, n, resize)
     by_name = fields.response_format is None and fields.model in URL_BY_DEFAULT
     as_url = fields.response_format == "url" or by_name
-    output = ImageOutput(fields.output_format, config.size, as_url=as_url)
-    if fields.size in (None, "auto", config.size):
+    media_type = _media_type(request, fields)
+    film = _film(fields, media_type)
+    output = ImageOutput(
+        fields.output_format, config.size, size, as_url, film=film, columns=task.columns, media_type=media_type
+    )
+    if media_type == NPY:
         return output
+    rows, columns = (1, 1) if output.is_json else grid(n, task.columns)
+    image_width, image_height = size or (config.width, config.height)
+    width, height = columns * image_width, rows * image_height
+    kind = fields.output_format if output.is_json else KINDS[media_type]
+    if film:
+        film.check_size(width, height, config.channels, kind, n if output.is_json else 1)
+    else:
+        _check_still(width, height, config.channels, kind, rows * columns)
+    return output
+
+
+def size_of(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -> tuple[int, int] | None:
+    """Return width and height of `n` images where they are not the model's; InvalidInput where their size is none, too
+    large, or another than the model's without `resize`."""
+    if fields.size in (None, "auto", config.size):
+        return None
     if not resize:
         message = f"size must be auto or {config.size}, the model's own, not {quoted(fields.size)}"
         raise InvalidInput(f"{message}; size_policy: resize answers with another size.", "size")
@@ -141,4 +166,45 @@ def output_of(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -
     if n * width * height > MAX_PIXELS:
         most = MAX_PIXELS // (width * height)
         raise InvalidInput(f"size: ask for at most {most} images of {width}x{height} in one request.", "size")
-    return ImageOutput(fields.output_format, config.size, (width, height), as_url)
+    return width, height
+
+
+def _check_still(width: int, height: int, channels: int, kind: str, n: int) -> None:
+    """Raise InvalidInput where a picture of a kind, a sheet of n images if n is not 1, would be too large."""
+    films.check_sides(width, height, kind)
+    most = MAX_SHEET_PIXELS[kind] // (channels if kind == "png" else 1)
+    if n > 1 and width * height > most:
+        reason = f"a {kind} sheet has at most {most:,} pixels, not {width}x{height}"
+        raise InvalidInput(f"size: {reason}; ask for fewer or smaller images, or for JSON.", "size")
+
+
+def _film(fields: OutputFields, media_type: str) -> Film | None:
+    """Return the film to answer with, None for other answers; InvalidInput where only the fields ask for one."""
+    kind = MEDIA_TYPES[fields.output_format] if media_type == JSON else media_type
+    if kind in FILMS:
+        is_always = kind not in pictures.MEDIA_TYPES.values()
+        return fields.film or (Film() if is_always else None)
+    fields.refuse_film(f"send Accept: {_any_of(FILMS)}, or output_format {_any_of(tuple(films.MEDIA_TYPES))}")
+    return None
+
+
+def _media_type(request: Request, fields: OutputFields) -> str:
+    """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture."""
+    kinds = accepted(request)
+    for kind in kinds:
+        if kind in (NPY, *PICTURES):
+            return kind
+        if kind == "image/*":
+            named = MEDIA_TYPES[fields.output_format]
+            return named if fields.film is None or named in FILMS else films.MEDIA_TYPES["apng"]
+        if kind in ("application/json", "application/*", "*/*"):
+            return JSON
+    for kind in kinds:
+        if kind.startswith("image/"):
+            message = f"Accept: {kind[:MAX_QUOTED]} is not supported; use {_any_of(PICTURES)}."
+            raise ApiError(406, message, code="not_acceptable")
+    return JSON
+
+
+def _any_of(kinds: Sequence[str]) -> str:
+    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"

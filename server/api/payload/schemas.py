@@ -26,7 +26,7 @@ from scanline.model.images import film as films
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.film import DEFAULT_FRAMES, MAX_FRAMES, MIN_FRAMES, Film, requested
-from scanline.model.inputs import MAX_SEED, InvalidInput, check_temperature, ranges
+from scanline.model.inputs import MAX_SEED, InvalidInput, ranges
 from scanline.model.likelihood.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.errors import quoted
 
@@ -261,13 +261,6 @@ class PaintFields(OutputFields):
     quality: Any = None
     style: Any = None
     svg: Any = None
-
-    @field_validator("temperature")
-    @classmethod
-    def _temperature(cls, value: float | None) -> float | None:
-        if value is not None:
-            check_temperature(value)
-        return value
 
     @field_validator(*IGNORED_VALUES)
     @classmethod

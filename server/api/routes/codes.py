@@ -15,8 +15,8 @@ from scanline.model.tasks.encode import EncodeTask, EncodeValues
 from scanline.server.api.client import client_of
 from scanline.server.api.openapi import coded, upload_body
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.accept import accepted
-from scanline.server.api.payload.answers import JSON, WorkingResponse, listed_chunks, send_answer
+from scanline.server.api.payload.accept import JSON, accepted
+from scanline.server.api.payload.answers import WorkingResponse, listed_chunks, send_answer
 from scanline.server.api.payload.image_output import upload_fields, upload_headers
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import CodesAnswer, ImageCode

@@ -20,7 +20,8 @@ from scanline.model.tasks.task import Task
 from scanline.server.api.client import client_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import answers, offload, response_schemas
-from scanline.server.api.payload.answers import JSON, WorkingResponse, listed_chunks, send_answer
+from scanline.server.api.payload.accept import JSON
+from scanline.server.api.payload.answers import WorkingResponse, listed_chunks, send_answer
 from scanline.server.api.payload.image_output import finite_or_null, upload_fields
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import ClassificationsAnswer, EvidenceAnswer, LikelihoodsAnswer

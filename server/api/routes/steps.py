@@ -18,7 +18,8 @@ from scanline.model.tasks.inspect import InspectTask, InspectValues
 from scanline.server.api.client import client_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.answers import JSON, WorkingResponse, send_answer
+from scanline.server.api.payload.accept import JSON
+from scanline.server.api.payload.answers import WorkingResponse, send_answer
 from scanline.server.api.payload.image_output import upload_fields
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import Attention, StepsAnswer

@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
-from scanline.server.api.payload.image_output import image_metadata, output_of
+from scanline.server.api.payload.image_output import image_metadata, size_of
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, PictureFields
 from scanline.server.api.plans import paint_task
@@ -66,7 +66,7 @@ class JobRunner:
 
     async def _paint(self, name: JobId, fields: PaintFields) -> None:
         model, task = paint_task(self.models, fields)
-        output_of(fields, model.config, task.count, resize=False)
+        size_of(fields, model.config, task.count, resize=False)
         client = client_of(self.sender.socket.scope).id
         state = requested_state(fields, model, client)
         config = model.config

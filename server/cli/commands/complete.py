@@ -8,7 +8,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.inputs import check_temperature, checked_particles, checked_seed
+from scanline.model.inputs import checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
@@ -53,16 +53,15 @@ def complete(
     from scanline.server.cli.sampling import check_one_mask, picture_files, print_summary, read_picture
 
     check_one_mask(keep_rows, mask)
-    if temperature is not None:
-        check_temperature(temperature)
-    checked_particles(particles, guidance or 1.0)
     shown_film = film_of(out, film, frames, seconds, scale)
     scale = scale or (LABELLED_SCALE if labels else 1)
     pictures = picture_files(pictures)
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
-    values = CompleteValues(n, seed, class_name, None, temperature, guidance, particles)
+    values = CompleteValues(
+        n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance, particles=particles
+    )
     given = [read_picture(picture, keep_rows, mask, loaded.info, clean) for picture in pictures]
     tasks = [paint.plan(loaded.info, values) for _ in given]
     for task, (original, known) in zip(tasks, given, strict=True):

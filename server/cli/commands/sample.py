@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
-from scanline.model.inputs import check_temperature, checked_seed
+from scanline.model.inputs import checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import add_stage, model_bar, progress_bar
@@ -64,8 +65,6 @@ def sample(
     from scanline.model.tasks.paint import PaintValues
     from scanline.server.cli.sampling import print_summary
 
-    if temperature is not None:
-        check_temperature(temperature)
     shown_film = film_of(out, film, frames, seconds, scale)
     if each_class and class_name is not None:
         raise ValueError("--class and --each-class exclude each other; give one of them")
@@ -91,8 +90,8 @@ def sample(
         n = IMAGES_OF_EACH_CLASS
     elif n is None and not listed:  # of a list, one image of each of its classes
         n = IMAGES
-    values = [PaintValues(n, seed, name, None, temperature, guidance) for name in names]
-    tasks = [paint.plan(loaded.info, each) for each in values]
+    values = PaintValues(n=n, seed=seed, temperature=temperature, guidance=guidance)
+    tasks = [paint.plan(loaded.info, replace(values, class_name=name)) for name in names]
     n = tasks[0].count
     columns = n if each_class else tasks[0].columns
     check_sheet(out, shown_film, n * len(tasks), config, columns, scale or 1)
