@@ -59,6 +59,13 @@ class Recipe:
         return f"{self.model}, n {self.n}, seed {self.seed}{drawn}{shows}{guided}"
 
 
+@dataclass(frozen=True)
+class PaintedFolder:
+    """What a run has painted into a folder."""
+
+    bits_per_dim: list[float]  # of each image
+
+
 class FolderTask(Task):
     """Images that are written to a folder as they finish, and not kept."""
 
@@ -85,9 +92,9 @@ class FolderTask(Task):
             self.progress(self.request.n - self.count + len(self.bits_per_dim))
             yield
 
-    def result(self) -> list[float]:
-        """Return the bits/dim of the images."""
-        return self.bits_per_dim.tolist()
+    def result(self) -> PaintedFolder:
+        """See Task.result."""
+        return PaintedFolder(self.bits_per_dim.tolist())
 
     def _write(self, event: Finished) -> None:
         image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
@@ -164,7 +171,7 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
             async for _ in job.changes():
                 for _ in task.work():
                     await asyncio.sleep(0)
-    return task.result()
+    return task.result().bits_per_dim
 
 
 def folder_task(
