@@ -127,6 +127,7 @@ def unknown_field(name: str) -> InvalidInput:
 
 def from_exception(error: Exception) -> ApiError:
     """Return the error response to a request that ended with this exception."""
+    # The first case that matches answers: one with a condition stands before its class alone.
     match error:
         case ApiError():
             return error
@@ -170,6 +171,7 @@ def from_exception(error: Exception) -> ApiError:
         case HTTPException():
             code, message = FRAMEWORK_ERRORS.get(error.status_code, (None, f"{error.detail}."))
             return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
+    # Whatever no case expects is a fault of the server: its text, which may have paths or data, is for the log alone.
     log.error("request failed", exc_info=error)
     message = "Internal server error; the server's log has the details."
     return ApiError(500, message, code="internal_error", headers=NO_RETRY)
