@@ -46,8 +46,8 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
     fields: dict[str, Any] = {"created": 1, "seed": 2, "temperature": 1.0, "guidance": 1.0, "usage": Usage.of(3, 9)}
     empty = ImagesAnswer(model=model, data=[], output_format="png", size="4x5", **fields)
     images = noise(len(bits), 5, 4)
-    facts = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
-    found = whole(answers.painted_chunks(empty, images, facts, answers.JSON, OUTPUT))
+    metadata = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
+    found = whole(answers.painted_chunks(empty, images, metadata, answers.JSON, OUTPUT))
     parsed = ImagesAnswer.model_validate_json(found)
     assert parsed.model_copy(update={"data": []}) == empty
     expected = [(index, one if np.isfinite(one) else None) for index, one in enumerate(bits)]
