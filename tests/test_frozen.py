@@ -43,8 +43,7 @@ def fields() -> Iterator[str]:
 
 
 def names() -> Iterator[str]:
-    """Each string that may be a name, from the modules whose dicts are events, messages or parts of them: whatever a
-    client can be sent, in whichever case, is among these."""
+    """Each string that may be a name in an event or a message, in whichever case: all of the modules that make them."""
     for pattern in ("model/tasks/*.py", "server/api/payload/image_output.py", "server/api/routes/*.py"):
         for file in sorted(ROOT.glob(pattern)):
             nodes = ast.walk(ast.parse(file.read_bytes()))

@@ -106,10 +106,8 @@ class FolderTask(Task):
 
 
 def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
-    """Return the recipe of a new folder, or of an earlier run's; ValueError where that one differs.
-
-    The earlier run's seed replaces a random one.
-    """
+    """Return the recipe of a new folder, or of an earlier run's, whose seed replaces a random one; ValueError where
+    that one differs."""
     out.mkdir(exist_ok=True)
     path = out / RECIPE
     if path.exists():
