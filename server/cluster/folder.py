@@ -151,11 +151,8 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
 
 
 async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
-    """Paint the missing images of a folder and return their bits/dim.
-
-    ValueError where the cluster has no such service, the model no such class, or its images cannot be guided;
-    EngineFailedError where the request failed on it.
-    """
+    """Paint the missing images of a folder and return their bits/dim; ValueError where the cluster has no such service,
+    the model no such class, or its images cannot be guided, EngineFailedError where the request failed on it."""
     missing = missing_images(out, recipe.n)
     progress(recipe.n - len(missing))
     if not missing:
