@@ -103,7 +103,8 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    own, directory = model_dir.model_name(directory.resolve()), directory.resolve()
+    directory = directory.resolve()
+    own = model_dir.model_name(directory)
     card = _card(directory / CARD, f"# {own}\n\nA linear transformer that paints images.\n")
     optional = [CLASS_HEAD, EVALUATION, GENERATION, INDEX, *dict.fromkeys(PICTURE.findall(card))]
     files = [CONFIG, *weight_files(directory), *(file for file in optional if (directory / file).is_file())]

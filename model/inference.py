@@ -422,7 +422,7 @@ class Model:
                 part = decoded[first : first + at_once]
                 task = decode.plan(self.info, DecodeValues([file], part, self.codings, self.precision, param=param))
                 run_tasks(self.network, [task], **self._options, progress=after(images[:first].size, report))
-                images[first : first + at_once] = task.decoded()
+                images[first : first + at_once] = task.result().images
         row_of = {index: row for row, index in enumerate(decoded)}
         return images if wanted is None else images[[row_of[index] for index in wanted]]
 

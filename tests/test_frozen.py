@@ -1,9 +1,10 @@
-"""What grows by a deliberate edit alone: lines of Python, options of commands, fields of JSON.
+"""What grows by a deliberate edit alone: lines of Python, options of commands, fields of JSON, names in events.
 
 `.ci/budget.toml` has the lines that product and tests may have; a commit that raises one says why. The lists below
-`tests/frozen` have every option and field; `python -m tests.test_frozen` writes them anew.
+`tests/frozen` have all of the others; `python -m tests.test_frozen` writes them anew.
 """
 
+import ast
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +42,16 @@ def fields() -> Iterator[str]:
                 yield from (f"{name} {field.alias or key}" for key, field in schema.model_fields.items())
 
 
-LISTS = {"options.txt": options, "fields.txt": fields}
+def names() -> Iterator[str]:
+    """Each string that may be a name in an event or a message, in whichever case: all of the modules that make them."""
+    for pattern in ("model/tasks/*.py", "server/api/payload/image_output.py", "server/api/routes/*.py"):
+        for file in sorted(ROOT.glob(pattern)):
+            nodes = ast.walk(ast.parse(file.read_bytes()))
+            strings = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+            yield from (f"{file.stem} {string}" for string in sorted(strings) if string.isidentifier())
+
+
+LISTS = {"options.txt": options, "fields.txt": fields, "names.txt": names}
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -50,7 +60,7 @@ def test_the_lines_of_python_are_within_their_budget(part: str) -> None:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_options_and_fields_are_those_of_the_list(name: str) -> None:
+def test_options_fields_and_names_are_those_of_the_list(name: str) -> None:
     assert [*LISTS[name]()] == (ROOT / "tests/frozen" / name).read_text().splitlines()
 
 

@@ -29,7 +29,7 @@ TEST = """clear-sans comic-neue crosextra-caladea firacode goudybookletter karla
 yrsa-rasa"""
 SIZE, SCALE = 28, 4  # pixels of a picture; each is drawn larger and reduced, for smooth edges
 SIDE = SIZE * SCALE
-BASELINE, WIDEST = 21, 25  # pixels
+BASELINE, MAX_WIDTH = 21, 25  # pixels
 CAPITAL = 16.0  # pixels, the height of H
 FAINT = 0.2  # of the pixels that H spans: the ink of a hairline
 CONFUSED, ALIKE = ("0Oo", "1Il"), 0.3  # of the ink of two of these: the difference below which they read the same
@@ -50,8 +50,8 @@ def drawn(file: str, character: str, chance: random.Random | None = None) -> Ima
     height = SCALE * CAPITAL * vary(0.93, 1.07)
     face = font(file, round(height))
     left, _, right, _ = face.getbbox(character, anchor="ls")
-    if right - left > SCALE * WIDEST:
-        face = font(file, int(height * SCALE * WIDEST / (right - left)))
+    if right - left > SCALE * MAX_WIDTH:
+        face = font(file, int(height * SCALE * MAX_WIDTH / (right - left)))
         left, _, right, _ = face.getbbox(character, anchor="ls")
     picture = Image.new("L", (SIDE, SIDE))
     place = SIDE / 2 - (left + right) / 2 + SCALE * vary(-1, 1), SCALE * (BASELINE + vary(-1, 1))

@@ -67,8 +67,10 @@ class Cleaning:
 
     def clean(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return images [n, N] uint8 without their noise."""
-        away, noise = self._from_ground(images, config), self.noise(images, config).reshape(-1, 1, 1, 1)
-        stroke, away = abs(self.stroke - self.ground), np.where(away <= noise, 0, away)
+        noise = self.noise(images, config).reshape(-1, 1, 1, 1)
+        away = self._from_ground(images, config)
+        away = np.where(away <= noise, 0, away)
+        stroke = abs(self.stroke - self.ground)
         away = np.where((noise > MIN_NOISE) & (away >= stroke - noise), stroke, away)
         return np.abs(away - self.ground).astype(np.uint8).reshape(images.shape)
 

@@ -7,15 +7,13 @@ images that a shorter one lacks are not wanted.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from scanline.model.formats.code_file import CodeFile, Codes
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inputs import InvalidInput, check_count
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest
-from scanline.model.tasks.paint import PaintTask
+from scanline.model.tasks.paint import PaintedImages, PaintTask
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,11 @@ class DecodeTask(PaintTask):
         """See Task.work_bytes."""
         return self.images.size
 
-    def decoded(self) -> np.ndarray:
-        """Return the images that are shown, uint8 [n, N], in their order."""
-        return self.images[list(self.shown)]
+    def result(self) -> PaintedImages:
+        """Return the images that are shown, in their order."""
+        painted, rows = super().result(), list(self.shown)
+        bits = painted.bits_per_dim[rows]
+        return replace(painted, images=painted.images[rows], bits_per_dim=bits, labels=painted.labels[rows])
 
 
 def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:

@@ -14,7 +14,7 @@ from scanline.model.inputs import checked_particles, checked_seed
 from scanline.model.likelihood import marginal_likelihood
 from scanline.model.likelihood.marginal_likelihood import Estimate, check_known, check_repeats, estimate
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.tasks.paint import PaintTask
+from scanline.model.tasks.paint import PaintedImages, PaintTask
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,11 @@ class EstimateValues:
     known_by: str = "mask"  # the parameter that says what is known
 
 
-@dataclass(frozen=True)
-class Estimates:
-    """The estimate of each image."""
+@dataclass(frozen=True, kw_only=True)
+class Estimates(PaintedImages):
+    """The completions, and the estimate of each image."""
 
     estimates: tuple[Estimate, ...]
-    seed: int
-    particles: int  # of each completion, where a known byte follows a hidden one
 
 
 class EstimateTask(PaintTask):
@@ -51,12 +49,12 @@ class EstimateTask(PaintTask):
         check_known(masks[0].count(1), self.known_by)
         super().fill(known, masks)
 
-    def result(self) -> Estimates:  # type: ignore[override]  # what is asked for is not the images
-        """Return the estimate of each image, from all its completions."""
-        request = self.request
-        each = self.evidence_bits.reshape(len(request.masks), -1)
-        found = tuple(estimate(bits, mask.count(1)) for bits, mask in zip(each, request.masks, strict=True))
-        return Estimates(found, request.seed, request.particles)
+    def result(self) -> Estimates:
+        """Return the completions, and the estimate of each image from all of its own."""
+        masks = self.request.masks
+        each = self.evidence_bits.reshape(len(masks), -1)
+        found = tuple(estimate(bits, mask.count(1)) for bits, mask in zip(each, masks, strict=True))
+        return Estimates(**vars(super().result()), estimates=found)
 
 
 def plan(model: ModelInfo, values: EstimateValues) -> EstimateTask:

@@ -127,6 +127,7 @@ def unknown_field(name: str) -> InvalidInput:
 
 def from_exception(error: Exception) -> ApiError:
     """Return the error response to a request that ended with this exception."""
+    # The first case that matches answers: one with a condition stands before its class alone.
     match error:
         case ApiError():
             return error
@@ -155,14 +156,12 @@ def from_exception(error: Exception) -> ApiError:
         case DrainTimeoutError():
             message = "The server shut down before this request was done; retry in a moment."
             return ApiError(503, message, code="shutting_down", headers=RETRY_SOON)
-        case EngineFailedError(code="model_changed"):
-            return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
         case EngineFailedError(code="too_many_particles"):  # the engine has been replaced by one of fewer slots
             return ApiError(400, str(error), param="particles", code="invalid_value")
         case EngineFailedError(code="guidance_not_supported"):  # likewise, by one of one slot
             return ApiError(400, str(error), param="guidance", code="guidance_not_supported")
         case EngineFailedError():
-            return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
+            return ApiError(500, str(error), code=error.code, headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body
             return refused
         case HTTPException(__cause__=ValueError() | RecursionError()):
@@ -170,6 +169,7 @@ def from_exception(error: Exception) -> ApiError:
         case HTTPException():
             code, message = FRAMEWORK_ERRORS.get(error.status_code, (None, f"{error.detail}."))
             return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
+    # Whatever no case expects is a fault of the server: its text, which may have paths or data, is for the log alone.
     log.error("request failed", exc_info=error)
     message = "Internal server error; the server's log has the details."
     return ApiError(500, message, code="internal_error", headers=NO_RETRY)

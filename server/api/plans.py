@@ -38,7 +38,7 @@ def paint_task(models: ModelRegistry, fields: PaintFields) -> tuple[ServedModel,
     else:
         values = values_of(PaintValues, fields, max_images=models.max_images)
     task = paint.plan(model, values)
-    bind_contextvars(model=model.id, images=task.count)
+    bind_contextvars(model=model.id, images=task.count, **task.drawn)
     return model, task
 
 

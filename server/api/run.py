@@ -1,6 +1,7 @@
-"""A task of a client from its room in the queue to its end: room, pictures, slots, time and disconnect stand here.
+"""A task of a client from its room in the queue to its end: room, pictures and slots stand here, and of an answer that
+comes whole also time and disconnect. Streams bound their own phases: once one has begun, an error is a message of it.
 
-HTTP and websocket share it. EngineUnavailableError or QueueFullError where there is no room, InvalidInput where a
+HTTP and websocket share this. EngineUnavailableError or QueueFullError where there is no room, InvalidInput where a
 picture is wrong or the engine has too few slots.
 """
 
@@ -14,7 +15,6 @@ from structlog.contextvars import bind_contextvars
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling.messages import Request as EngineRequest
-from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.task import Task
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.payload import offload
@@ -37,8 +37,6 @@ async def running(
             await pictures.fill(task)
             # Only the masks tell which images have particles.
             _reserve_slots(task.request, models, model, reservation)
-        if isinstance(task, PaintTask):
-            bind_contextvars(**task.drawn)
         request = replace(task.request, id=next(model.engine.request_ids), client=client)
         with traced(model.engine.run(Job(request, task), reservation)) as job:
             yield job

@@ -59,6 +59,13 @@ class Recipe:
         return f"{self.model}, n {self.n}, seed {self.seed}{drawn}{shows}{guided}"
 
 
+@dataclass(frozen=True)
+class PaintedFolder:
+    """What a run has painted into a folder."""
+
+    bits_per_dim: list[float]  # of each image
+
+
 class FolderTask(Task):
     """Images that are written to a folder as they finish, and not kept."""
 
@@ -85,9 +92,9 @@ class FolderTask(Task):
             self.progress(self.request.n - self.count + len(self.bits_per_dim))
             yield
 
-    def result(self) -> list[float]:
-        """Return the bits/dim of the images."""
-        return self.bits_per_dim.tolist()
+    def result(self) -> PaintedFolder:
+        """See Task.result."""
+        return PaintedFolder(self.bits_per_dim.tolist())
 
     def _write(self, event: Finished) -> None:
         image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
@@ -99,10 +106,8 @@ class FolderTask(Task):
 
 
 def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
-    """Return the recipe of a new folder, or of an earlier run's; ValueError where that one differs.
-
-    The earlier run's seed replaces a random one.
-    """
+    """Return the recipe of a new folder, or of an earlier run's, whose seed replaces a random one; ValueError where
+    that one differs."""
     out.mkdir(exist_ok=True)
     path = out / RECIPE
     if path.exists():
@@ -146,11 +151,8 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
 
 
 async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
-    """Paint the missing images of a folder and return their bits/dim.
-
-    ValueError where the cluster has no such service, the model no such class, or its images cannot be guided;
-    EngineFailedError where the request failed on it.
-    """
+    """Paint the missing images of a folder and return their bits/dim; ValueError where the cluster has no such service,
+    the model no such class, or its images cannot be guided, EngineFailedError where the request failed on it."""
     missing = missing_images(out, recipe.n)
     progress(recipe.n - len(missing))
     if not missing:
@@ -164,7 +166,7 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
             async for _ in job.changes():
                 for _ in task.work():
                     await asyncio.sleep(0)
-    return task.result()
+    return task.result().bits_per_dim
 
 
 def folder_task(

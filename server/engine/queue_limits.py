@@ -160,7 +160,7 @@ class Reservation:
         images = min(images, self.images)  # none is taken back
         self._hold(images, unread_bytes, finished=self.images - images)
 
-    def extend(self, images: int, counted: str = "each particle counted as one") -> None:
+    def extend(self, images: int, counted: str) -> None:
         """Take room for so many more images: what is known of the request now says that it needs them. `counted`: how,
         for the message of QueueFullError."""
         self.admission.extend(self, images, counted)

@@ -119,7 +119,8 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
     """Return the models that the settings name, their engines not yet started; ValueError where one is wrong."""
     directories = _directories(settings.models)
     names, threads = _names(settings, directories), _threads(settings, len(directories))
-    limits, served = queue_limits(settings), []
+    limits = queue_limits(settings)
+    served = []
     for directory, own_threads in zip(directories, threads, strict=True):
         options = engine_options(settings, directory, own_threads, 1 / len(directories), names[model_name(directory)])
         read_info(directory)  # an error in it names the directory, not the engine's copy of it

@@ -134,7 +134,8 @@ def measured(
     learning rate where there are many updates."""
     if device not in MEASURED_ON or config.minutes is None:
         return config
-    gpus, rates = torch.cuda.device_count() if device == "cuda" else 1, dict[int, float]()
+    gpus = torch.cuda.device_count() if device == "cuda" else 1
+    rates: dict[int, float] = {}
     for batch in (config.batch // gpus,) if "batch" in given else BATCHES:
         try:
             rates[batch] = _images_per_second(model, data, replace(config, batch=batch), device, BATCH_SECONDS)

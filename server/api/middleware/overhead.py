@@ -45,7 +45,8 @@ class OverheadMiddleware:
             return
         client = self.budgets.client(client_of(scope).address)
         overhead = scope[OVERHEAD] = ClientOverhead(self.budgets.overhead, client, self.lifecycle)
-        is_for_work, probe = scope["path"].startswith(WORK_PREFIX), 0.0
+        is_for_work = scope["path"].startswith(WORK_PREFIX)
+        probe = 0.0
         if scope["type"] == "http" and scope["path"] in PROBES:
             probe = METRICS_UNITS if scope["path"] == "/metrics" else 1.0
         # A client over its rate waits here, before any of its body is read.

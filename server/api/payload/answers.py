@@ -33,7 +33,7 @@ from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImageD
 NUMBER_BYTES = 20  # of a number in JSON
 PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, with its length
 MAX_PER_PIXEL_BYTES = 2**22  # bytes of all images of a request for bits per byte: its answer has 20 characters for each
-Facts = dict[str, Any]  # of a finished image: its number, class, bits_per_dim, and the numbers of a completion
+ImageMetadata = dict[str, Any]  # the number of a finished image, and what `image_metadata` returns
 
 
 class WorkingResponse(Response):
@@ -91,15 +91,15 @@ def _start(headers: dict[str, str]) -> Message:
 async def painted_chunks(
     answer: DecodingsAnswer,
     images: np.ndarray,
-    facts: Iterable[Facts],
+    metadata: Iterable[ImageMetadata],
     output: ImageOutput,
     known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
-    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the facts of each, its number among them; `answer` has
-    all fields of the JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
+    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the metadata of each; `answer` has all
+    fields of the JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
     size: int | None = max(images.size, len(images) * prod(output.size or ()))
     if output.is_json:
-        steps = _json(answer, _image_data(images, known, facts, output))
+        steps = _json(answer, _image_data(images, known, metadata, output))
         size = None if output.takes_long else size
     elif output.film is not None:
         yield await offload.run_long(partial(_film, images, known, output.film, output))
@@ -164,11 +164,11 @@ def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: Imag
 
 
 def _image_data(
-    images: np.ndarray, known: np.ndarray | None, facts: Iterable[Facts], output: ImageOutput
+    images: np.ndarray, known: np.ndarray | None, metadata: Iterable[ImageMetadata], output: ImageOutput
 ) -> Iterator[Iterator[bytes]]:
     film = output.film
     appearance = [None] * len(images) if film is None else film.appearance_frame(len(images), images.shape[1:3], known)
-    for image, appear, own in zip(images, appearance, facts, strict=True):
+    for image, appear, own in zip(images, appearance, metadata, strict=True):
         data = ImageData(**output.data(image, appear), **own)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
 

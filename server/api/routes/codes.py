@@ -29,7 +29,8 @@ from scanline.server.models.registry import ModelRegistry
 
 def router(models: ModelRegistry) -> APIRouter:
     """Return the route over `models`."""
-    routes, body = APIRouter(prefix="/v1/images", tags=["images"]), upload_body(CodesRequest, {})
+    routes = APIRouter(prefix="/v1/images", tags=["images"])
+    body = upload_body(CodesRequest, {})
 
     @routes.post("/codes", response_model=CodesAnswer, responses=coded(), openapi_extra=body)
     async def encode_images(request: Request) -> Response:

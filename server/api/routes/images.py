@@ -88,9 +88,9 @@ def _respond(
                 **task.drawn,
                 **task.used,
             )
-            facts = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
+            metadata = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
             known = task.request.known_pixels(config) if output.film else None
-            chunks = painted_chunks(whole, images, facts, output, known)
+            chunks = painted_chunks(whole, images, metadata, output, known)
             headers = {"content-type": output.media_type, **done.headers, **seed_headers(task)}
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 

@@ -92,7 +92,7 @@ def _estimate(models: ModelRegistry, model: ServedModel, request: Request, field
     task = estimate.plan(model, values)
 
     def answer(uploaded: tuple[str, ...], found: Estimates) -> AsyncIterator[bytes]:
-        drawn = {"seed": found.seed, "particles": found.particles, "repeats": fields.repeats}
+        drawn = {"seed": found.seed, "particles": found.sampling.particles, "repeats": fields.repeats}
         return listed_chunks(EvidenceAnswer(**_common(model, uploaded), **drawn), _evidence(found), task.count)
 
     return _read(models, model, request, fields, task, answer)

@@ -29,7 +29,8 @@ RESPONSES: Responses = {
 
 def router(models: ModelRegistry) -> APIRouter:
     """Return the route over `models`; each is exported at its first request and kept in memory."""
-    routes, exports = APIRouter(prefix="/v1/models", tags=["models"]), Exports()
+    routes = APIRouter(prefix="/v1/models", tags=["models"])
+    exports = Exports()
 
     @routes.head("/{name:path}/onnx", include_in_schema=False)
     @routes.get("/{name:path}/onnx", response_class=Response, responses=RESPONSES)

@@ -29,11 +29,9 @@ class SharedLimit:
             if not self.by_client[client]:
                 del self.by_client[client]
 
-    def has_room(self, client: str | None, amount: int = 0) -> bool:
-        """Return whether `amount` more would stay within the limit and within the client's share."""
-        if self.used + amount > self.limit:
-            return False
-        return client is None or self.by_client[client] + amount <= self.client_limit
+    def has_room(self, client: str | None) -> bool:
+        """Return whether what is counted is within the limit and within the client's share."""
+        return self.used <= self.limit and (client is None or self.by_client[client] <= self.client_limit)
 
 
 class Budgets:

@@ -32,11 +32,14 @@ def uvicorn_options(
     connections = Connections(budgets or Budgets(settings), counters, settings.send_timeout)
 
     class ConfiguredHttpProtocol(HttpProtocol):  # uvicorn takes a class and calls it itself
-        max_head_bytes, receive_timeout = settings.max_head_bytes, settings.receive_timeout
-        all_connections, tls = connections, tls_context
+        max_head_bytes = settings.max_head_bytes
+        receive_timeout = settings.receive_timeout
+        all_connections = connections
+        tls = tls_context
 
     class ConfiguredWebsocketProtocol(WebsocketProtocol):
-        receive_timeout, all_connections = settings.receive_timeout, connections
+        receive_timeout = settings.receive_timeout
+        all_connections = connections
         max_message_bytes = staticmethod(limit)
 
     return {

@@ -40,28 +40,30 @@ def classify(
     def named(values: np.ndarray | None, row: int) -> dict[str, float] | None:
         return None if values is None else dict(zip(result.class_names, values[row].tolist(), strict=True))
 
-    posterior, of_bits = result.posterior, result.posterior_by_bits
+    # These are computed for all pictures at each access.
+    posterior, of_bits, best = result.posterior, result.posterior_by_bits, result.best
+    typical = [None] * len(pictures) if result.typical is None else result.typical.tolist()
     bits_per_dim = None if result.bits is None else result.bits / loaded.config.bytes
     tails = [None] * len(pictures) if result.tail_probabilities is None else result.tail_probabilities.tolist()
     if as_json:
         rows = [
             {
                 "picture": str(path),
-                "class": result.best[row],
+                "class": best[row],
                 "probabilities": named(posterior, row),
                 "read_by": "bits" if result.logits is None else "head",
                 "probabilities_by_bits": named(of_bits, row),
                 "bits_per_dim": named(bits_per_dim, row),
                 "noisy": bool(result.noisy[row]),
                 "tail_probability": tails[row],
-                "typical": None if result.typical is None else bool(result.typical[row]),
+                "typical": typical[row],
             }
             for row, path in enumerate(pictures)
         ]
         print(json.dumps({"data": rows}))
         return
-    for row, (path, name, tail) in enumerate(zip(pictures, result.best, tails, strict=True)):
-        if not result.known[row]:
+    for row, (path, name, known, tail) in enumerate(zip(pictures, best, result.known, tails, strict=True)):
+        if not known:  # JSON has the class all the same, beside `typical`
             print(f"-  -  {path}{outlier_note(tail)}")
             continue
         other = "  with noise" if result.noisy[row] else ""

@@ -69,7 +69,7 @@ def compress(
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     given = open_compress_input(pictures, config, split, classes)
-    for refused in given.refused:
+    for refused in given.refused:  # the others are encoded; a broken picture makes the exit status 1 in the end
         print(f"not encoded: {refused}", file=sys.stderr)
     with model_bar("encoding") as progress:
         names = given.classes or class_name

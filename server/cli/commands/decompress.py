@@ -48,11 +48,11 @@ def decompress(
     if codes.count > MAX_AT_ONCE and not images:
         raise ValueError(f"{file} holds {codes.count:,} images, more than {MAX_AT_ONCE:,}; choose some by --images")
     wanted = None
-    if images:
+    if images:  # an option takes one value: those that follow it are in `more`
         parts = ranges(" ".join([*images, *(more or ())]), codes.count, "--images")
         wanted = [number for part in parts for number in part]
     size = codes.height, codes.width, codes.channels
-    if model is None:
+    if model is None:  # a file has no name of its model; check_model says below whether this one is it
         configs = {name: load_config(zoo.find(name)) for name in zoo.names()}
         sizes = {name: (config.height, config.width, config.channels) for name, config in configs.items()}
         model = next((name for name in sizes if sizes[name] == size), None)

@@ -71,7 +71,7 @@ def evaluate(
     limit_torch_threads()
     directory = zoo.find(model)
     report = directory / REPORT if report is None else report
-    if fetch:
+    if fetch:  # the folder may be empty yet: which set it is for, the model's shape says
         config = load_config(directory)
         datasets.fetch(datasets.of_shape(config.height, config.width, config.channels), data)
     with progress_bar() as bar:

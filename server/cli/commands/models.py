@@ -14,6 +14,7 @@ def list_models(as_json: Json = False) -> None:
     from scanline.model import zoo
     from scanline.model.formats.model_dir import load_config, tested_bits_per_dim, weight_bytes
 
+    # From the files beside the weights: no model is loaded, and torch is not imported.
     rows: list[dict[str, Any]] = []
     for name in zoo.names():
         directory = zoo.find(name)

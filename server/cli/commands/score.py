@@ -43,13 +43,14 @@ def score(
     from scanline.model.inference import load
     from scanline.server.cli.sampling import check_one_mask, mean_line, outlier_note, picture_files
 
+    # Whatever is wrong with an option is said before the model is loaded, which takes seconds.
     check_one_mask(keep_rows, mask)
     is_estimate = keep_rows is not None or mask is not None
     options = {"--particles": particles, "--repeats": repeats, "--seed": seed}
     if not is_estimate and (given := [name for name, value in options.items() if value is not None]):
         raise ValueError(f"{given[0]} is for estimates; give --keep-rows or --mask as well")
     checked_particles(particles)
-    seed = checked_seed(seed)
+    seed = checked_seed(seed)  # one for all pictures, which JSON repeats
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
     pictures = picture_files(pictures)
     loaded = load(model, device=device)

@@ -74,7 +74,7 @@ def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path
 def test_images_are_written_as_they_come(tmp_path: Path) -> None:
     folder = painted(tmp_path, 3, 11)
     assert np.asarray(Image.open(tmp_path / "03.png")).tobytes() == IMAGE
-    assert folder.result() == [2.5, 2.5]
+    assert folder.result().bits_per_dim == [2.5, 2.5]
     (tmp_path / "00.png").touch()
     assert missing_images(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
 

@@ -162,7 +162,7 @@ async def test_images_are_those_of_one_machine_and_shards_are_counted_in_slots(
         assert (pool.slots, pool.max_slots_per_image) == (64, 32)
         request = GenerateRequest(next(pool.request_ids), n, 7, label=3, **MASKED, **fields)
         with pool.reserve(n) as reservation:
-            reservation.extend(n * slots - n)
+            reservation.extend(n * slots - n, "")
             with pool.run(PaintJob(request), reservation) as job:
                 assert (pool.reserved_images, pool.outstanding) == (n * slots, OVERCOMMITTED)
                 await job.wait()

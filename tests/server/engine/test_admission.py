@@ -58,13 +58,7 @@ def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
     error = refusal(AdmissionControl(LIMITS), 9, "first")
     assert (error.code, error.retry_after) == ("client_queue_full", None)
     with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
-        AdmissionControl(LIMITS).reserve(2, "first", SLOTS).extend(7)
-
-
-def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_not() -> None:
-    admission = measured(2.0, request_timeout=30)
-    assert refusal(admission, 70, "second").code == "deadline_unreachable"
-    admission.reserve(20, "second", SLOTS)
+        AdmissionControl(LIMITS).reserve(2, "first", SLOTS).extend(7, "each particle counted as one")
 
 
 def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_their_images() -> None:
@@ -74,12 +68,12 @@ def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_th
         admission.reserve(2, client, SLOTS)
 
 
-def test_a_request_is_not_behind_itself_where_its_particles_are_counted() -> None:
+def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_not_nor_is_it_behind_itself() -> None:
     admission = measured(2.0, request_timeout=30)
-    admission.reserve(1, "second", SLOTS).extend(19)  # as with 20 images from the start
-    assert refusal(admission, 70, "third").code == "deadline_unreachable"
+    assert refusal(admission, 70, "second").code == "deadline_unreachable"
+    admission.reserve(1, "second", SLOTS).extend(19, "")  # as with 20 images from the start
     with pytest.raises(QueueFullError) as caught:
-        admission.reserve(1, "third", SLOTS).extend(69)
+        admission.reserve(1, "third", SLOTS).extend(69, "")
     assert caught.value.code == "deadline_unreachable"
 
 
@@ -126,10 +120,10 @@ class Queue(RuleBasedStateMachine):
         reservation = self.admission.reserve(images, client, SLOTS)
         more, own = images * (particles - 1), self.admission.clients[client]  # they have the images by now
         if total.images + more <= SLOTS + WAITING and own.images + more <= SHARE * (SLOTS + WAITING):
-            reservation.extend(more)
+            reservation.extend(more, "")
         else:
             with pytest.raises(QueueFullError):
-                reservation.extend(more)
+                reservation.extend(more, "")
             particles = 1
         job = PaintJob(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client))
         job.reservation = reservation

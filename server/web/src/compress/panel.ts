@@ -19,7 +19,7 @@ import markup from "./compress.html?raw";
 
 const [ROOM, MARGIN] = [160, 48]; // CSS pixels of a picture, and beside both
 const PLAY_MS = 1500; // all rows
-const MOST_OF_BYTE = 4; // bytes of the code for a byte of a picture: a probability has 24 bits
+const MAX_CODE_BYTES = 4; // for a byte of a picture: a probability has 24 bits
 const INVALID = { hex: "two hexadecimal digits for each byte", base64: "base64" };
 
 /** Pictures of the other tabs. */
@@ -211,7 +211,7 @@ async function paint(bytes: Uint8Array): Promise<void> {
 
 /** What a code paints. Throws where it is longer than that of any picture. */
 function decode(bytes: Uint8Array): Promise<Painted> {
-  if (bytes.length <= MOST_OF_BYTE * bytesOf(model)) return codec.decode(bytes);
+  if (bytes.length <= MAX_CODE_BYTES * bytesOf(model)) return codec.decode(bytes);
   throw new Error(`No picture of this model has a code of ${bytes.length.toLocaleString("en")} bytes.`);
 }
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from scanline.model import zoo
 from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.score import Scores
 from scanline.server.api.payload import answers
@@ -46,8 +45,8 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
     fields: dict[str, Any] = {"created": 1, "seed": 2, "temperature": 1.0, "guidance": 1.0, "usage": Usage.of(3, 9)}
     empty = ImagesAnswer(model=model, data=[], output_format="png", size="4x5", **fields)
     images = noise(len(bits), 5, 4)
-    facts = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
-    found = whole(answers.painted_chunks(empty, images, facts, OUTPUT))
+    metadata = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
+    found = whole(answers.painted_chunks(empty, images, metadata, OUTPUT))
     parsed = ImagesAnswer.model_validate_json(found)
     assert parsed.model_copy(update={"data": []}) == empty
     expected = [(index, one if np.isfinite(one) else None) for index, one in enumerate(bits)]
@@ -154,7 +153,6 @@ def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images() -> None:
 
 def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded() -> None:
     settings = Settings(models=("cifar10-small",), max_images_per_request=10_000)
-    assert zoo.find("cifar10-small").is_dir()
     client = TestClient(build(settings, served_models(settings)))
     response = client.post(LIKELIHOODS, json={"image": [""] * 1500, "per_pixel": True})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "per_pixel")

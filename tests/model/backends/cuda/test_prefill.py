@@ -1,4 +1,4 @@
-"""On the CUDA backend, reading known bytes is stepping through them, bit for bit: alone, with others, in pieces."""
+"""On the CUDA backend, prefilling known bytes is stepping through them, bit for bit: alone, with others, in pieces."""
 
 from dataclasses import replace
 from itertools import chain

@@ -121,27 +121,19 @@ def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one
     assert len(prefills.run(None, 0.05)) == 1, "while nothing is painted nothing is owed"
 
 
-def test_a_pass_reads_as_many_steps_as_fit_into_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_reads_as_many_steps_as_fit_into_its_time() -> None:
     generator = Generator(small_models.model(LARGE), 1, threads=1)
     if not generator.backend.prefills_in_chunks:
         pytest.skip("the backend reads whole images")
-    asked: list[int | None] = []
-    read = generator.run_prefill
-
-    def recorded(prefill: PrefillState, steps: int | None = None) -> Pending[float]:
-        asked.append(steps)
-        return read(prefill, steps)
-
-    monkeypatch.setattr(generator, "run_prefill", recorded)
     image = small_models.images(LARGE, 1)[0].tobytes()
     generator.backend.prefill_images = 2
     for step_seconds, images, first in ((1.0, 1, 1), (PASS_SECONDS / 200, 1, 4), (PASS_SECONDS / 200, 2, 2)):
         prefills = PrefillQueue(generator)
         prefills.step_seconds = step_seconds
         prefills.add(0, "a", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(images)])
-        asked.clear()
-        order(prefills, images)
-        assert asked[0] == first * generator.backend.prefill_steps
+        with mock.patch.object(generator, "run_prefill", wraps=generator.run_prefill) as run:
+            order(prefills, images)
+        assert run.call_args_list[0].args[1] == first * generator.backend.prefill_steps
 
 
 def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator: Generator) -> None:
