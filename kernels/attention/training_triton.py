@@ -200,6 +200,8 @@ def _segment_sums(
     head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    # The sums stay in registers over all chunks and are stored once. Both add rounded keys, so that numerators
+    # and normalisers count the same ones.
     state, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
     for start in range(begin, tl.minimum(begin + segment, length), chunk):
         n = start + tl.arange(0, chunk)
@@ -220,6 +222,7 @@ def _attend(
     head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    # The state before a chunk, in registers. A program adds up earlier segments' sums itself, without another launch.
     state, total = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
     for start in range(begin, tl.minimum(begin + segment, length), chunk):
         n = start + tl.arange(0, chunk)
@@ -229,6 +232,7 @@ def _attend(
         raw = _rows(projected, heads, n, length, width, (heads + head) * key_width, c, key_width)
         keys, _ = _phi(raw, n, length, c, key_width)
         counts = _weights(weight, heads, n, length)
+        # Earlier chunks contribute through the state, this one through its scores, where a query's own key counts once.
         factor = tl.where(n[:, None] > n[None, :], counts[None, :], tl.where(n[:, None] == n[None, :], 1.0, 0.0))
         scores = _dot(queries, tl.trans(keys.to(values.dtype))) * factor
         numerator = _dot(scores.to(values.dtype), values) + _dot(queries, state)

@@ -72,7 +72,6 @@ class Network:
         known = instruction_sets()
         self.process = os.getpid()  # whose threads it has
         self.isa, self.shape = isa or known[0], shape
-        self._network = None
         if self.isa not in known:
             raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(known)}")
         if weights not in WEIGHT_TYPES:
@@ -80,11 +79,13 @@ class Network:
         if not 1 <= threads <= MAX_THREADS:
             raise ValueError(f"threads must be from 1 to {MAX_THREADS}, not {threads}")
         shape.check()
+        # `kept` owns the memory that the pointers name until the library has copied it.
         kept = [tensor.detach().float().contiguous() for tensor in tensors]
         crossing = (_Tensor * len(kept))(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in kept))
         self._network = _library().scanline_create(
             ctypes.byref(shape), crossing, len(kept), WEIGHT_TYPES[weights], threads, self.isa.encode()
         )
+        # EINVAL is left to the tensors, as the instruction set was checked; other numbers are the system's.
         if not self._network and (reason := ctypes.get_errno()) != errno.EINVAL:
             if reason == errno.ENOMEM:
                 raise MemoryError(f"there is no memory for a network with {threads} threads")

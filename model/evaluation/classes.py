@@ -137,6 +137,7 @@ def measure_classes(
     progress = stage("classifying with the model", first, "images")
     with closing(Generator(model, 1, **options)) as generator:
         bits, compared = _under_each_class(generator, test[:first], labels, progress)
+    # The bits with the true class are among those under every class, so only the rest of the test images is scored.
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
         progress = stage("scoring test images with their class", len(test) - first, "images")
