@@ -112,7 +112,7 @@ class Network:
         parameters: torch.Tensor | None = None,
         intervals: torch.Tensor | None = None,
     ) -> None:
-        """Run known bytes start..stop-1 of every slot, n whole steps: writes their bits [B, stop - start] float64, the
+        """Run known bytes start..stop-1 of every slot, n whole steps. Write their bits [B, stop - start] float64, the
         parameters [B, n, P] float32, and start and width of their intervals [B, stop - start, 2] int32."""
         self.shape.check_reading(slots, start, stop, bits, parameters, intervals)
         written = [None if each is None else each.data_ptr() for each in (bits, parameters, intervals)]
@@ -131,7 +131,7 @@ class Network:
         guidance: float = 1.0,
     ) -> tuple[int, bytes]:
         """Draw an image's steps from `position` on from parameters [n, P] float32, as long as their bytes are those of
-        `path`; without: of a guided image the parameters of label 0. Return of how many steps they are, and the bytes
+        `path`; without: of a guided image the parameters of label 0. Return the number of these steps, and the bytes
         of the next one, where it has others."""
         self.shape.check_following(parameters, without, position, len(path))
         drawn = ctypes.create_string_buffer(self.shape.step_bytes)
