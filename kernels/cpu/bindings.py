@@ -116,7 +116,7 @@ class Network:
         parameters [B, n, P] float32, and start and width of their intervals [B, stop - start, 2] int32."""
         self.shape.check_reading(slots, start, stop, bits, parameters, intervals)
         written = [None if each is None else each.data_ptr() for each in (bits, parameters, intervals)]
-        _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *map(_pointer, written))
+        _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *written)
 
     def follow(
         self,
@@ -155,11 +155,7 @@ class Network:
         source of another slot."""
         self.shape.check_copying(slots, sources, targets)
         _library().scanline_copy_slots(
-            self._open(),
-            ctypes.byref(_slots(slots)),
-            _pointer(sources.data_ptr()),
-            _pointer(targets.data_ptr()),
-            len(sources),
+            self._open(), ctypes.byref(_slots(slots)), sources.data_ptr(), targets.data_ptr(), len(sources)
         )
 
     def _open(self) -> int:
