@@ -20,11 +20,11 @@ from scanline.model.datasets.source import open_data
 from scanline.model.device import peak_flops, resolve_device
 from scanline.model.machine import print_json
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.data.ahead import Batches
+from scanline.model.training.data.prefetch import Batches
+from scanline.model.training.optimise.cuda_graph_updater import new_updater
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
-from scanline.model.training.optimise.recorded import new_updater
 from scanline.model.training.presets import PRESETS
 from scanline.model.training.run.plan import plan
 from scanline.model.training.run.sizing import operations_per_image

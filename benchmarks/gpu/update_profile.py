@@ -25,10 +25,10 @@ from scanline.model.bench.measure import synchronize
 from scanline.model.device import peak_flops
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Positions
+from scanline.model.training.optimise.cuda_graph_updater import WARM_UP, RecordedUpdater, new_updater
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
-from scanline.model.training.optimise.recorded import WARM_UP, RecordedUpdater, new_updater
 from scanline.model.training.presets import PRESETS
 
 IMAGES = {"cifar10-small": 64, "mnist-small": 128}

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from scanline.kernels.attention.reference import EPSILON
-from scanline.kernels.attention.walks_triton import _dot
+from scanline.kernels.attention.walks_triton import _dot, _places, _weights_of_sums
 
 SEGMENT, CHUNK = 128, 32  # positions
 
@@ -153,33 +153,14 @@ def _weights(weight, heads, n, length):
 
 
 @triton.jit
-def _weights_of_sums(
-    y, normaliser, g, heads, n, length, m, value_width: tl.constexpr, epsilon: tl.constexpr
-):  # fmt: skip
-    """Return G [n, M] = d loss / d numerator, of g's type, and h [n] = d loss / d normaliser."""
-    width, offset = heads * value_width, tl.program_id(0) % heads * value_width
-    gradient = _rows(g, heads, n, length, width, offset, m, value_width)
-    outputs = _rows(y, heads, n, length, width, offset, m, value_width)
-    below = tl.load(normaliser + tl.program_id(0).to(tl.int64) * length + n, mask=n < length, other=1.0)
-    weighted = gradient.to(tl.float32) / (below + epsilon)[:, None]
-    return weighted.to(gradient.dtype), -tl.sum(weighted * outputs.to(tl.float32), axis=1)
-
-
-@triton.jit
-def _places(s, z, segment, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
-    """Return where the sums of a segment of this program's head are in s and z."""
-    index = tl.program_id(0).to(tl.int64) * tl.num_programs(1) + segment
-    return s + index * key_width * value_width + c[:, None] * value_width + m[None, :], z + index * key_width + c
-
-
-@triton.jit
 def _sum_of(s, z, first, end, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
     """Return the sums [C, M] and [C] over segments first..end-1."""
     in_keys = c < key_width
     state = tl.zeros((c.shape[0], m.shape[0]), tl.float32)
     total = tl.zeros((c.shape[0],), tl.float32)
+    own = tl.program_id(0).to(tl.int64) * tl.num_programs(1)
     for segment in range(first, end):
-        states, totals = _places(s, z, segment, c, m, key_width, value_width)
+        states, totals = _places(s, z, own + segment, c, m, key_width, value_width)
         state += tl.load(states, mask=in_keys[:, None] & (m < value_width)[None, :], other=0.0)
         total += tl.load(totals, mask=in_keys, other=0.0)
     return state, total
@@ -187,7 +168,8 @@ def _sum_of(s, z, first, end, c, m, key_width: tl.constexpr, value_width: tl.con
 
 @triton.jit
 def _put_sums(s, z, state, total, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
-    states, totals = _places(s, z, tl.program_id(1), c, m, key_width, value_width)
+    own = tl.program_id(0).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
+    states, totals = _places(s, z, own, c, m, key_width, value_width)
     tl.store(states, state, mask=(c < key_width)[:, None] & (m < value_width)[None, :])
     tl.store(totals, total, mask=c < key_width)
 
@@ -200,6 +182,8 @@ def _segment_sums(
     head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    # The sums stay in registers over all chunks and are stored once. Both add rounded keys, so that numerators
+    # and normalisers count the same ones.
     state, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
     for start in range(begin, tl.minimum(begin + segment, length), chunk):
         n = start + tl.arange(0, chunk)
@@ -220,6 +204,7 @@ def _attend(
     head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    # The state before a chunk, in registers. A program adds up earlier segments' sums itself, without another launch.
     state, total = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
     for start in range(begin, tl.minimum(begin + segment, length), chunk):
         n = start + tl.arange(0, chunk)
@@ -229,6 +214,7 @@ def _attend(
         raw = _rows(projected, heads, n, length, width, (heads + head) * key_width, c, key_width)
         keys, _ = _phi(raw, n, length, c, key_width)
         counts = _weights(weight, heads, n, length)
+        # Earlier chunks contribute through the state, this one through its scores, where a query's own key counts once.
         factor = tl.where(n[:, None] > n[None, :], counts[None, :], tl.where(n[:, None] == n[None, :], 1.0, 0.0))
         scores = _dot(queries, tl.trans(keys.to(values.dtype))) * factor
         numerator = _dot(scores.to(values.dtype), values) + _dot(queries, state)
@@ -251,11 +237,12 @@ def _later_sums(
     head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    depth = heads * value_width
     later, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
     for start in range(begin, tl.minimum(begin + segment, length), chunk):
         n = start + tl.arange(0, chunk)
         raw = _rows(projected, heads, n, length, width, head * key_width, c, key_width)
-        weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
+        weighted, h = _weights_of_sums(y, normaliser, g, value_width, depth, heads, n, length, m, value_width, epsilon)
         queries = _phi(raw, n, length, c, key_width)[0].to(weighted.dtype)
         later += _dot(tl.trans(queries), weighted)
         total += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)
@@ -269,19 +256,19 @@ def _query_gradients(
     epsilon: tl.constexpr, segment: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
 ):  # fmt: skip
     head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
-    end = tl.minimum(begin + segment, length)
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    depth = heads * value_width
     of_query, of_key = head * key_width, (heads + head) * key_width
     of_value = 2 * heads * key_width + head * value_width
     # In order (eq. 13): keys of the chunk weighted by G V^T + h 1^T, those before it through the state.
     state, total = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
-    for start in range(begin, end, chunk):
+    for start in range(begin, tl.minimum(begin + segment, length), chunk):
         n = start + tl.arange(0, chunk)
         values = _rows(projected, heads, n, length, width, of_value, m, value_width)
         keys, _ = _phi(_rows(projected, heads, n, length, width, of_key, c, key_width), n, length, c, key_width)
         _, slope = _phi(_rows(projected, heads, n, length, width, of_query, c, key_width), n, length, c, key_width)
-        weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
+        weighted, h = _weights_of_sums(y, normaliser, g, value_width, depth, heads, n, length, m, value_width, epsilon)
         counts = _weights(weight, heads, n, length)
         factor = tl.where(n[:, None] > n[None, :], counts[None, :], tl.where(n[:, None] == n[None, :], 1.0, 0.0))
         scores = (_dot(weighted, tl.trans(values)) + h[:, None]) * factor
@@ -302,6 +289,7 @@ def _key_value_gradients(
     end = tl.minimum(begin + segment, length)
     c, m = tl.arange(0, block_c), tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    depth = heads * value_width
     of_query, of_key = head * key_width, (heads + head) * key_width
     of_value = 2 * heads * key_width + head * value_width
     # In reverse (eq. 14, 15): queries of the chunk, and later ones through their sums.
@@ -313,7 +301,7 @@ def _key_value_gradients(
         keys, slope = _phi(_rows(projected, heads, n, length, width, of_key, c, key_width), n, length, c, key_width)
         queries, _ = _phi(_rows(projected, heads, n, length, width, of_query, c, key_width), n, length, c, key_width)
         keys, queries = keys.to(values.dtype), queries.to(values.dtype)
-        weighted, h = _weights_of_sums(y, normaliser, g, heads, n, length, m, value_width, epsilon)
+        weighted, h = _weights_of_sums(y, normaliser, g, value_width, depth, heads, n, length, m, value_width, epsilon)
         counts = _weights(weight, heads, n, length)
         factor = tl.where(n[:, None] < n[None, :], counts[:, None], tl.where(n[:, None] == n[None, :], 1.0, 0.0))
         scores = (_dot(values, tl.trans(weighted)) + h[None, :]) * factor

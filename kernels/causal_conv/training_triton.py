@@ -115,6 +115,8 @@ def _norm_conv(
     first, image = tl.program_id(0) * own, tl.program_id(1).to(tl.int64) * pixels
     d = tl.arange(0, block)
     there = d < depth
+    # Scale and shift stay in registers for all pixels. Neighbours are normed again from x: no normed x is stored. One
+    # beyond the border is the pixel itself, weighted by 0, so that every address is valid.
     scale, shift = tl.load(weight + d, mask=there, other=0.0), tl.load(bias + d, mask=there, other=0.0)
     for pixel in range(first, tl.minimum(first + own, pixels)):
         row = image + pixel

@@ -72,7 +72,6 @@ class Network:
         known = instruction_sets()
         self.process = os.getpid()  # whose threads it has
         self.isa, self.shape = isa or known[0], shape
-        self._network = None
         if self.isa not in known:
             raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(known)}")
         if weights not in WEIGHT_TYPES:
@@ -80,11 +79,13 @@ class Network:
         if not 1 <= threads <= MAX_THREADS:
             raise ValueError(f"threads must be from 1 to {MAX_THREADS}, not {threads}")
         shape.check()
+        # `kept` owns the memory that the pointers name until the library has copied it.
         kept = [tensor.detach().float().contiguous() for tensor in tensors]
         crossing = (_Tensor * len(kept))(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in kept))
         self._network = _library().scanline_create(
             ctypes.byref(shape), crossing, len(kept), WEIGHT_TYPES[weights], threads, self.isa.encode()
         )
+        # EINVAL is left to the tensors, as the instruction set was checked; other numbers are the system's.
         if not self._network and (reason := ctypes.get_errno()) != errno.EINVAL:
             if reason == errno.ENOMEM:
                 raise MemoryError(f"there is no memory for a network with {threads} threads")
@@ -111,11 +112,11 @@ class Network:
         parameters: torch.Tensor | None = None,
         intervals: torch.Tensor | None = None,
     ) -> None:
-        """Run known bytes start..stop-1 of every slot, n whole steps: writes their bits [B, stop - start] float64, the
+        """Run known bytes start..stop-1 of every slot, n whole steps. Write their bits [B, stop - start] float64, the
         parameters [B, n, P] float32, and start and width of their intervals [B, stop - start, 2] int32."""
         self.shape.check_reading(slots, start, stop, bits, parameters, intervals)
         written = [None if each is None else each.data_ptr() for each in (bits, parameters, intervals)]
-        _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *map(_pointer, written))
+        _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *written)
 
     def follow(
         self,
@@ -130,7 +131,7 @@ class Network:
         guidance: float = 1.0,
     ) -> tuple[int, bytes]:
         """Draw an image's steps from `position` on from parameters [n, P] float32, as long as their bytes are those of
-        `path`; without: of a guided image the parameters of label 0. Return of how many steps they are, and the bytes
+        `path`; without: of a guided image the parameters of label 0. Return the number of these steps, and the bytes
         of the next one, where it has others."""
         self.shape.check_following(parameters, without, position, len(path))
         drawn = ctypes.create_string_buffer(self.shape.step_bytes)
@@ -154,11 +155,7 @@ class Network:
         source of another slot."""
         self.shape.check_copying(slots, sources, targets)
         _library().scanline_copy_slots(
-            self._open(),
-            ctypes.byref(_slots(slots)),
-            _pointer(sources.data_ptr()),
-            _pointer(targets.data_ptr()),
-            len(sources),
+            self._open(), ctypes.byref(_slots(slots)), sources.data_ptr(), targets.data_ptr(), len(sources)
         )
 
     def _open(self) -> int:

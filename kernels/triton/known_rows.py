@@ -41,6 +41,7 @@ def _write_rows(
     begin, position, stops, images, slots, rows, at, first, last, values, batch, steps, length,
     size: tl.constexpr, block_c: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
+    # A recorded pass has the same rows in every replay: those whose step is not run are -1 for the launches after it.
     row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = row < batch * steps
     image, start = row % batch, tl.load(begin)
@@ -50,6 +51,7 @@ def _write_rows(
     tl.store(slots + row, tl.where(live, image, -1), mask=inside)
     tl.store(rows + row, tl.where(live, row, -1), mask=inside)
     tl.store(at + row, place, mask=inside)
+    # Rows below `batch` are those of step 0: each image's limits are stored once.
     tl.store(first + image, tl.minimum(tl.maximum((own - start) // size, 0), steps), mask=row < batch)
     tl.store(last + image, tl.minimum(tl.maximum((stop - start) // size, 0), steps), mask=row < batch)
     c = tl.arange(0, block_c)[None, :]

@@ -37,6 +37,8 @@ def _layer_norm(
     b = tl.program_id(0).to(tl.int64) * rows + tl.arange(0, rows)
     d = tl.arange(0, block)
     inside = (b[:, None] < batch) & (d[None, :] < width)
+    # Whole rows are in registers: x is loaded once for mean, squares and result, so it may be overwritten. Lanes beyond
+    # the width are zeroed again once the mean is taken off, or its square would be added for each of them.
     places = x + b[:, None] * width + d[None, :]
     value = tl.load(places, mask=inside, other=0.0)
     centred = tl.where(inside, value - (tl.sum(value, axis=1) / width)[:, None], 0.0)

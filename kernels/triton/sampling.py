@@ -151,8 +151,8 @@ def log_bin(byte, means, scales):
 
 @triton.jit
 def put(images, known, at, drawn, live):
-    """Store drawn bytes [b], float32, at offsets `at` of images, and returns them, and which are known; a known byte
-    stays, and is returned instead. Its draw is wasted, which costs less than a branch."""
+    """Store drawn bytes [b], float32, at offsets `at` of images; return them, and which are known. A known byte stays,
+    and is returned instead. Its draw is wasted, which costs less than a branch."""
     given = tl.load(known + at, mask=live, other=0) != 0
     byte = tl.where(given, tl.load(images + at, mask=live, other=0).to(tl.float32), drawn)
     tl.store(images + at, byte.to(tl.uint8), mask=live)
@@ -180,7 +180,7 @@ def totals(bits, known_bits, slot, live):
 
 @triton.jit
 def finish(bits, known_bits, position, slot, place, total, known_total, step_bytes, live):
-    """Store the bits [b] of each slot and those of its known bytes, and moves its position."""
+    """Store the bits [b] of each slot and those of its known bytes, and move its position."""
     tl.store(bits + slot, total, mask=live)
     tl.store(known_bits + slot, known_total, mask=live)
     tl.store(position + slot, place + step_bytes, mask=live)

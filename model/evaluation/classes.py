@@ -137,6 +137,7 @@ def measure_classes(
     progress = stage("classifying with the model", first, "images")
     with closing(Generator(model, 1, **options)) as generator:
         bits, compared = _under_each_class(generator, test[:first], labels, progress)
+    # The bits with the true class are among those under every class, so only the rest of the test images is scored.
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
         progress = stage("scoring test images with their class", len(test) - first, "images")
@@ -180,11 +181,12 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
 def answers_by_head(
     model: Transformer, images: np.ndarray, classes: np.ndarray, stage: Stage, labels: np.ndarray | None = None
 ) -> Answers | None:
-    """Return what the class head says of images [n, N] uint8 of `classes` [n], None
-    where the model has none. labels: [K], of each class, where that is not the model's order."""
+    """Return what the class head says of images [n, N] uint8 of `classes` [n], None where the
+    model has none. labels: [K], of each class, where that is not the model's order."""
     if model.class_head is None:
         return None
-    progress, logits = stage("classifying by the class head", len(images), "images"), []
+    progress = stage("classifying by the class head", len(images), "images")
+    logits = []
     for start in range(0, len(images), READ_AT_ONCE):
         part = images[start : start + READ_AT_ONCE]
         logits.append(model.class_logits(torch.tensor(part, device=model.device)).double().cpu())
@@ -199,10 +201,12 @@ def judged_samples(
     """Return for each guidance and temperature of `ways` how many of `each` samples of each class the class head takes
     for that class, and whether they lie nearer to each other and to the training images than test images do."""
     assert found.labels is not None
-    names, training, test, rows = model.config.class_names, found.train[:], found.test[:], []
+    names, training, test = model.config.class_names, found.train[:], found.test[:]
     progress = stage("neighbours of test images", len(training), "training images")
     tests = nearest(test, training, 1, model.device, progress).distances[:, 0]
-    apart, asked = _distance_within_classes(test, found.labels.test, each), np.arange(len(names)).repeat(each)
+    apart = _distance_within_classes(test, found.labels.test, each)
+    asked = np.arange(len(names)).repeat(each)
+    rows = []
     for guidance, temperature in ways:
         requests = [
             GenerateRequest(number, each, seed, temperature, label=number + 1, guidance=guidance)
@@ -268,7 +272,6 @@ def _sample(
     **options: Unpack[RunOptions],
 ) -> ClassSamples:
     """Paint and classify the samples of a request for each class; only the first of each are kept."""
-    seed = requests[0].seed
     guidance = requests[0].guidance
     size = requests[0].n * model.config.bytes
     guided = "" if guidance == 1 else f", guidance {guidance:g}"
@@ -278,7 +281,7 @@ def _sample(
         painted = paint_request(model, request, progress=after(row * size, progress), **options)
         shown.append(painted.images[:SHOWN])
         predictions.append(classify(classifier, painted.images))
-    return ClassSamples(np.stack(shown), joined(predictions), seed, guidance)
+    return ClassSamples(np.stack(shown), joined(predictions), requests[0].seed, guidance)
 
 
 def _confusion(true: np.ndarray, given: np.ndarray, count: int) -> np.ndarray:

@@ -14,8 +14,8 @@ from torch import nn
 
 from scanline.kernels.attention.reference import EPSILON
 from scanline.model.config import ModelConfig
+from scanline.model.formats.onnx_causal_conv import Neighbours
 from scanline.model.formats.onnx_graph import Graph
-from scanline.model.formats.onnx_neighbours import Neighbours
 from scanline.model.formats.onnx_window import read_window
 from scanline.model.network.block import Block, ClassLinear
 from scanline.model.network.embedding import START, Embedding, frequencies

@@ -25,11 +25,11 @@ class TrainingConfig:
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
-    redrawn: float = 0.0  # share of the images re-rendered until the rate is low, of MNIST only (redrawing.py)
+    redrawn: float = 0.0  # share of the images re-rendered until the rate is low, of MNIST only (augmentation.py)
     background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
     unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
     contrast: float = 0.0  # weight of the logistic loss of an image's class against another one (loss.py)
-    branches: int = 1  # processes that each train weights of their own (branches.py)
+    branches: int = 1  # processes that each train weights of their own (local_sgd.py)
     branch_updates: int = 1000  # of each branch between two averages
     seed: int = 0
     checkpoint_every: int = 1000  # updates

@@ -27,11 +27,11 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.resources import cores
 from scanline.model.tasks.offline import paint
 from scanline.model.training.config import CONTRASTED, TrainingConfig
-from scanline.model.training.data.ahead import Batches
-from scanline.model.training.optimise.branches import Branches
+from scanline.model.training.data.prefetch import Batches
+from scanline.model.training.optimise.cuda_graph_updater import new_updater
+from scanline.model.training.optimise.local_sgd import Branches
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import BACKENDS, Group, processes
-from scanline.model.training.optimise.recorded import new_updater
 from scanline.model.training.run.clock import RunClock
 from scanline.model.training.run.curve import Curve, Row
 from scanline.model.training.run.plateau import save_plateau

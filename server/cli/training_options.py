@@ -240,6 +240,7 @@ class TrainingOptions:
             return
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
+        # "--from none" asks for random weights and names no model, so it may stand beside the others.
         models = {
             "--preset": self.preset,
             "--from": None if self.start == "none" else self.start,
@@ -250,6 +251,7 @@ class TrainingOptions:
             raise ValueError(f"{given[0]} and {given[1]} exclude each other: each decides which model is trained")
         if self.resume and given and given[0] != "--preset":
             raise ValueError(f"{given[0]} is for a new run; --resume continues the model in {self.out}")
+        # A model to continue may get more layers, and a preset may mix neighbours in: nothing else of them is changed.
         for option in (option for option, value in self._of_new_network.items() if value is not None):
             if models["--from"] and option != "--layers":
                 raise ValueError(f"{option} is for a new network; --from continues one as it is")

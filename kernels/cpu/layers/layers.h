@@ -85,6 +85,7 @@ class Network {
     // x of all rows of a tile: what the step reads, and its place.
     void read_in(Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
         const int64_t stride = weights.padded_width, inputs = weights.inputs;
+        // rows are divided here, as a window is copied whole; the products below divide columns and read all rows
         for (int64_t r = member.rank; r < t.rows; r += member.size()) {
             const uint8_t* image = slots.images + t.slot[r] * weights.bytes;
             if (shape.reads == WINDOW) {
@@ -98,6 +99,8 @@ class Network {
         }
         member.wait();
         if (shape.reads != WINDOW) return;
+        // x is the place so far, to which the input's product is added; neither product reads what the other writes, so
+        // one barrier serves both, before the blocks norm whole rows of x
         multiply(t.inputs.data, inputs, t.rows, weights.input, member, scratch, {GELU, t.x.data, stride, t.x.data, stride});
         if (shape.skip)
             multiply(t.inputs.data, inputs, t.rows, weights.skip, member, scratch,

@@ -7,7 +7,7 @@ import torch
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.redrawing import MIN_RATE, redrawn
+from scanline.model.training.data.augmentation import MIN_RATE, redrawn
 
 MIRRORED, UNLABELLED, DRAWN, REDRAWN, OTHER = 1, 2, 3, 4, 5  # what a stream of random numbers decides
 

@@ -1,6 +1,6 @@
 """Training in several processes of one machine (torch.distributed): each computes the gradients of its share of every
 batch, on a CPU or on a GPU of its own, and all move the same weights by their average; or each has a branch of its own
-(branches.py).
+(local_sgd.py).
 
 Gradients are averaged as one vector, by gloo on a CPU and by NCCL on GPUs, and not by torch's DistributedDataParallel:
 that hooks a module's forward pass, and an update is a compiled loss of other methods, recorded with its backward pass,

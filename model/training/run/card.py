@@ -14,7 +14,7 @@ from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
 from scanline.model.machine import facts
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.redrawing import MIN_RATE
+from scanline.model.training.data.augmentation import MIN_RATE
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 

@@ -21,9 +21,9 @@ from scanline.model.datasets.source import ImageSet
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED, TrainingConfig
 from scanline.model.training.data.batches import batch_at
+from scanline.model.training.optimise.cuda_graph_updater import WARM_UP, new_updater
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
-from scanline.model.training.optimise.recorded import WARM_UP, new_updater
 from scanline.model.training.presets import BACKGROUND, PHOTOGRAPHS, STROKES
 
 STEPS_PER_WEIGHT = 20

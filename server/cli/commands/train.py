@@ -50,7 +50,7 @@ def train(**given: Any) -> None:
     saved = _saved_run(options)
     limit_torch_threads()
     device = resolve_device(options.device)
-    images, run = _open_images(options, saved)
+    images, run = _open_images(options, saved)  # first, as a run without a preset is sized to them
     chosen = plan(
         images,
         options.changes,
@@ -71,6 +71,7 @@ def train(**given: Any) -> None:
         if checked is not None:
             print(checked)
         print_network(weights, chosen.model, chosen.training, run.start)
+    # In images a second, as the report's rate is; an update computes only some positions of each image.
     if (peak := peak_flops(device)) is not None:
         positions = PositionSampler(images.train, chosen.training, chosen.model).count
         peak /= operations_per_image(weights, chosen.training, positions)
@@ -79,7 +80,7 @@ def train(**given: Any) -> None:
     checkpoint_mb = options.checkpoint_mb or run.checkpoint_mb
     with _full_disk(out, command):
         out.mkdir(parents=True, exist_ok=True)
-        run.save(out)
+        run.save(out)  # before the first update, since --resume reads from it which pictures they are
         name = out.resolve().name
         with interrupts() as signals, training_progress(chosen.training, name, options.as_json, peak) as report:
             run_updates(

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from scanline.model.training import TrainingConfig
-from scanline.model.training.data import redrawing
-from scanline.model.training.data.ahead import Batch, Batches
+from scanline.model.training.data import augmentation
+from scanline.model.training.data.augmentation import redrawn, reduction, to_bytes
 from scanline.model.training.data.batches import batch_at, labels_at
-from scanline.model.training.data.redrawing import redrawn, reduction, to_bytes
+from scanline.model.training.data.prefetch import Batch, Batches
 from scanline.model.training.loop import train
 from tests.support import small_models
 from tests.support.sweeps import and_slow
@@ -134,7 +134,7 @@ WHOLE = {20: (), 40: (64, 128, 191), 60: (29, 57, 86, 114, 141, 170, 198, 226)}
 
 @pytest.mark.parametrize("side", WHOLE)
 def test_the_greys_of_a_whole_reduction_are_those_of_mnist(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redrawing, "SIDES", (side, 0, side, side))
+    monkeypatch.setattr(augmentation, "SIDES", (side, 0, side, side))
     random = np.random.default_rng(0)
     found = np.unique([redrawn(ring(), random) for _ in range(20)])
     greys = found[(found > 0) & (found < 254)]

@@ -20,9 +20,9 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
+from scanline.model.training.optimise.cuda_graph_updater import RecordedUpdater
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.optimise.processes import Group, WorkerError, processes
-from scanline.model.training.optimise.recorded import RecordedUpdater
 from scanline.model.training.optimise.update import Updater
 from scanline.model.training.run.state import ResumeError, load_state, save_state
 from tests.support.close import assert_close

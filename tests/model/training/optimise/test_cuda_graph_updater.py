@@ -7,8 +7,8 @@ import torch
 
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.positions import Positions
+from scanline.model.training.optimise.cuda_graph_updater import WARM_UP, RecordedUpdater
 from scanline.model.training.optimise.processes import Group
-from scanline.model.training.optimise.recorded import WARM_UP, RecordedUpdater
 from scanline.model.training.optimise.update import Updater
 from tests.support import small_models
 from tests.support.close import assert_close
