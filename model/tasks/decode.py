@@ -62,26 +62,12 @@ class DecodeTask(PaintTask):
     ) -> None:
         """files: those that are checked. shown: see PaintTask.shown."""
         super().__init__(request, model.config)
-        self.numbers = shown
+        self.shown = shown
+        self.drawn, self.used = {}, {}  # nothing but the codes decides the images
         self.param = param
         self.block_of = {row: (each, rows) for each in files for rows in each.blocks for row in rows}
         self.left = Counter(self.block_of.values())  # images of each checksum that have not ended
         self.unchecked: list[tuple[DecodedFile, range]] = []  # checksums of which all images have ended
-
-    @property
-    def shown(self) -> dict[int, int]:
-        """See PaintTask.shown."""
-        return self.numbers
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """Nothing was drawn."""
-        return {}
-
-    @property
-    def used(self) -> dict[str, float]:
-        """Nothing else decides the images."""
-        return {}
 
     def receive(self, event: Event) -> None:
         """See Task.receive."""

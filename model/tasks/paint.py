@@ -80,6 +80,10 @@ class PaintTask(Task):
         self.request = request
         self.config = config
         self.count = count = len(request.indices)
+        # The number that the user knows each image by, by its row, in the order of the answer.
+        self.shown = {row: row for row in range(count)}
+        self.drawn = {"seed": request.seed}  # the fields that say which random numbers painted the images
+        self.used = {"temperature": request.temperature, "guidance": request.guidance}  # and what else decides them
         self.row_of = None if request.only is None else {index: row for row, index in enumerate(request.only)}
         self.images = np.zeros((count, config.bytes), np.uint8)
         self.painted = np.zeros(count, np.int64)  # bytes that are here
@@ -95,21 +99,6 @@ class PaintTask(Task):
         self.snapshot: StateSnapshot | None = None  # the newest, not yet taken
         self.snapshot_position = 0  # of image 0 in the newest snapshot
         self.merged = 0  # frames that were merged because the one before them had not been taken
-
-    @property
-    def shown(self) -> dict[int, int]:
-        """The number that the user knows each image by, by its row, in the order of the answer."""
-        return {row: row for row in range(self.count)}
-
-    @property
-    def drawn(self) -> dict[str, int]:
-        """The fields that say which random numbers painted the images."""
-        return {"seed": self.request.seed}
-
-    @property
-    def used(self) -> dict[str, float]:
-        """The fields that say what else the images were painted with."""
-        return {"temperature": self.request.temperature, "guidance": self.request.guidance}
 
     @property
     def columns(self) -> int | None:

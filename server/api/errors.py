@@ -156,12 +156,14 @@ def from_exception(error: Exception) -> ApiError:
         case DrainTimeoutError():
             message = "The server shut down before this request was done; retry in a moment."
             return ApiError(503, message, code="shutting_down", headers=RETRY_SOON)
+        case EngineFailedError(code="model_changed"):
+            return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
         case EngineFailedError(code="too_many_particles"):  # the engine has been replaced by one of fewer slots
             return ApiError(400, str(error), param="particles", code="invalid_value")
         case EngineFailedError(code="guidance_not_supported"):  # likewise, by one of one slot
             return ApiError(400, str(error), param="guidance", code="guidance_not_supported")
         case EngineFailedError():
-            return ApiError(500, str(error), code=error.code, headers=NO_RETRY)
+            return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body
             return refused
         case HTTPException(__cause__=ValueError() | RecursionError()):

@@ -152,7 +152,8 @@ def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(grey_director
         hanging, other = wait_for_processes(server)
         os.kill(hanging, signal.SIGSTOP)
         wait_for(lambda: hanging not in server.api_processes(), "the end of the process that hangs")
-        assert re.search("an API process is silent for [16]0 seconds and is killed", "".join(server.log))
+        killed = re.compile("an API process is silent for [16]0 seconds and is killed")
+        wait_for(lambda: killed.search("".join(server.log)), "the line of the log that says so")
         both = wait_for_processes(server)
         assert other in both
         sockets = [websocket_of(server, process, stack) for process in both]
