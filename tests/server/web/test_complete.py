@@ -174,6 +174,7 @@ def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing: Visitor) -> 
     drawn = drawing.pixels("#drawing")
     assert drawn[..., 0].any()
     drawing.page.reload()
+    drawing.expect_ready()
     expect(drawing.see("#drawing-hint")).to_be_hidden()
     assert (drawing.pixels("#drawing") == drawn).all()
     drawing.see("#undo").click()

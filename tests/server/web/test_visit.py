@@ -91,6 +91,7 @@ def test_saved_files_open_and_an_error_leaves_with_its_tab(visitor: Visitor, cli
     visitor.see("#tab-compress").click()
     visitor.see("#coded-upload").set_input_files(array)
     own = visitor.see("#code-text")
+    expect(own).to_have_value(code_of(client, images[0]).hex())
     for file in (array, archive, visitor.saved("#code-save")):
         choose(visitor, "#coded-upload", "other.png", encode(IMAGE))
         expect(own).to_have_value(code_of(client, IMAGE).hex())
