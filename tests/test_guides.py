@@ -41,7 +41,7 @@ def test_every_block_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> Non
         if not probe.connect_ex(("localhost", 8000)):
             pytest.skip("something is served on port 8000")
     subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "scanline")], check=True)
-    lines = ["set -e", "trap 'kill %1; wait' EXIT"]
+    lines = ["set -em", "trap 'kill %1; wait' EXIT"]  # -m: the server is in a group of its own, which is ended whole
     blocks = BLOCK.findall((ROOT / "README.md").read_text())
     for kind, text in sorted(blocks, key=lambda block: block[0] == "python"):  # the first one stands before the install
         if "serve" in text.splitlines()[0]:
