@@ -211,6 +211,7 @@ def quick(capability: int) -> None:
 
 # Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons; attention's float32
 # heads of 64 on an A100
+GRADIENTS = ("walk_", "_norm_conv", "_segment_sums")  # kernels that training launches
 FEW_BYTES, WIDE_BYTES = 72, 650
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
@@ -223,7 +224,7 @@ def known(kernel: Compiled) -> bool:
         return True
     is_wide = {"v=float32", "value_width=64"} <= set(kernel.constants.split(", "))
     limit = WIDE_BYTES if is_wide and kernel.capability == 80 else FEW_BYTES
-    return kernel.name.startswith(("walk_", "_norm_conv")) and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
+    return kernel.name.startswith(GRADIENTS) and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
 
 
 def largest_product() -> None:
