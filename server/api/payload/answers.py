@@ -17,7 +17,6 @@ from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.config import ModelConfig
-from scanline.model.images import film as films
 from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
@@ -27,7 +26,8 @@ from scanline.model.tasks.score import Scores
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, ClientGoneError
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.image_output import ImageOutput
+from scanline.server.api.payload.accept import NPY
+from scanline.server.api.payload.image_output import KINDS, ImageOutput
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImageData, Likelihood, LikelihoodsAnswer
 
 NUMBER_BYTES = 20  # of a number in JSON
@@ -95,22 +95,19 @@ async def painted_chunks(
     output: ImageOutput,
     known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
-    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the metadata of each; `answer` has all
-    fields of the JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
+    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the metadata of each; `answer` has all fields of the
+    JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
     size: int | None = max(images.size, len(images) * prod(output.size or ()))
     if output.is_json:
         steps = _json(answer, _image_data(images, known, metadata, output))
         size = None if output.takes_long else size
-    elif output.film is not None:
-        yield await offload.run_long(partial(_film, images, known, output.film, output))
-        return
-    else:
-        for name, kind in pictures.MEDIA_TYPES.items():
-            if output.media_type == kind:
-                # One call of Pillow, which releases the interpreter's lock while it compresses.
-                yield await offload.run_long(partial(_sheet, images, output, name))
-                return
+    elif output.media_type == NPY:
         steps = pictures.npy_chunks(images, output.resized)
+    else:
+        # Calls of Pillow, which release the interpreter's lock while they compress.
+        film = None if output.film is None else partial(_film, images, known, output.film, output)
+        yield await offload.run_long(film or partial(_sheet, images, output))
+        return
     async for chunk in offload.in_chunks(steps, size):
         yield b"".join(chunk)
 
@@ -150,8 +147,9 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
     yield b"]" + after
 
 
-def _sheet(images: np.ndarray, output: ImageOutput, name: str) -> bytes:
-    return pictures.encode_sheet(np.stack([output.resized(image) for image in images]), name, output.columns)
+def _sheet(images: np.ndarray, output: ImageOutput) -> bytes:
+    resized = np.stack([output.resized(image) for image in images])
+    return pictures.encode_sheet(resized, KINDS[output.media_type], output.columns)
 
 
 def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput) -> bytes:
@@ -159,8 +157,7 @@ def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: Imag
     picture, appear = (
         sheet(np.stack([output.resized(each) for each in kind]), output.columns) for kind in (images, appearance)
     )
-    (name,) = (name for name, kind in films.MEDIA_TYPES.items() if kind == output.media_type)
-    return encode_film(np.asarray(picture), np.asarray(appear), film, name)
+    return encode_film(np.asarray(picture), np.asarray(appear), film, KINDS[output.media_type])
 
 
 def _image_data(

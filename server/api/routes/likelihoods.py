@@ -90,6 +90,7 @@ def _estimate(models: ModelRegistry, model: ServedModel, request: Request, field
     values = values_of(EstimateValues, fields, pictures=len(fields.image), known_by=known_by)
     models.check_count(values.pictures * values.repeats, "repeats")
     task = estimate.plan(model, values)
+    bind_contextvars(**task.drawn)
 
     def answer(uploaded: tuple[str, ...], found: Estimates) -> AsyncIterator[bytes]:
         drawn = {"seed": found.seed, "particles": found.sampling.particles, "repeats": fields.repeats}

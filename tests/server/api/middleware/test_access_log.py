@@ -50,6 +50,8 @@ def test_a_request_or_stream_is_logged_in_one_line(guarded_server: Server, clien
     assert 0 <= line["queued"] < line["seconds"] < PATIENCE
     client.post(GENERATIONS, json={"n": 3, "stream": True, "partial_images": 2}, headers={"x-request-id": "streamed"})
     line_of(guarded_server, "streamed", **fields)
+    client.post(LIKELIHOODS, json=MASKED | {"seed": 5, "particles": 1}, headers={"x-request-id": "estimated"})
+    line_of(guarded_server, "estimated", status=200, seed=5)
 
 
 def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(guarded_server: Server, client: httpx.Client) -> None:
