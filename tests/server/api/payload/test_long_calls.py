@@ -96,7 +96,7 @@ def test_the_list_is_whole_and_the_longest_calls_are_documented() -> None:
         for path in api.rglob("*.py")
     }
     assert {str(path.relative_to(api)): len(calls) for path, calls in found.items() if calls} == {
-        **{"payload/answers.py": 5, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 1},
+        **{"payload/answers.py": 4, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 1},
         **{"routes/codes.py": 2, "routes/image_events.py": 3, "routes/likelihoods.py": 1, "routes/steps.py": 1},
         **{"plans.py": 1, "run.py": 1, "routes/page.py": 1},  # the last compresses our own files, each once
     }, "a call off the loop that is new: add it above, with its bound, and measure its longest"
