@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import zoo
-from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import read_defaults
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.saving import save_classes, save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling_options import Defaults
 from scanline.model.tasks.offline import paint_requests
 
 SEED, GUIDANCE = 7, 2.0
@@ -36,7 +36,7 @@ def paint_pictures(model: Transformer, defaults: Defaults, into: Path) -> None:
     if config.classes:
         save_classes(_of_each_class(model, 1.0), config.class_names, into / "classes.png")
     if config.can_be_guided:
-        by_default = GenerateRequest(0, SAMPLES, SEED, **defaults.to_paint(config).to_dict())
+        by_default = GenerateRequest(0, SAMPLES, SEED, **vars(defaults.to_paint(config)))
         save_images(_paint(model, by_default)[0], into / "any.png")
         save_classes(_of_each_class(model, GUIDANCE), config.class_names, into / "guided.png")
 

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -17,7 +18,6 @@ from PIL.Image import Resampling
 
 from scanline.model import zoo
 from scanline.model.config import ModelConfig
-from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.code_file import CodeFile
@@ -36,6 +36,7 @@ from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.progress import Progress, reporting
 from scanline.model.sampling.generator import Generator
+from scanline.model.sampling_options import CompletionOptions, Defaults, DrawingParams, SamplingOptions, spelled_out
 from scanline.model.tasks import classify, decode, encode, estimate, paint, score
 from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.decode import DecodeValues
@@ -53,8 +54,8 @@ os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
 
 @dataclass(frozen=True, repr=False)
-class Images:
-    """Painted images."""
+class Images(DrawingParams):
+    """Painted images, with how they were drawn: by the call's values, or the model's defaults."""
 
     array: np.ndarray  # uint8 [n, H, W] or [n, H, W, 3]
     bits_per_dim: np.ndarray  # float64 [n], of each whole image under the model at temperature 1
@@ -62,8 +63,6 @@ class Images:
     evidence_bits: np.ndarray | None = None  # float64 [n], of completions: an estimate of -log2 p(known pixels)
     effective_particles: np.ndarray | None = None  # float64 [n], of completions: the smallest on the way
     classes: tuple[str, ...] = ()  # the name of each image's class, n of them; empty where there was none
-    guidance: float = 1.0  # this and the next: the call's, or the model's default
-    temperature: float = 1.0
     known: np.ndarray | None = None  # bool [n, H, W], of completions: the pixels that were given
     columns: int | None = None  # of a sheet: one row of images of a list of classes; None: nearly square
 
@@ -77,10 +76,9 @@ class Images:
             painted.evidence_bits,
             painted.effective_particles,
             painted.class_names(config),
-            painted.sampling.guidance,
-            painted.sampling.temperature,
             painted.known,
             len(painted.images) if painted.sampling.labels else None,
+            **painted.sampling.used,
         )
 
     def __repr__(self) -> str:
@@ -185,15 +183,15 @@ class Model:
         with closing(Generator(self.network, 1, self.threads, self.precision, self.backend)) as generator:
             return generator.codings
 
+    @spelled_out
     def sample(
         self,
         n: int | None = None,
         *,
         class_name: str | Sequence[str] | None = None,
-        guidance: float | None = None,
         seed: int | None = None,
-        temperature: float | None = None,
         progress: Progress = False,
+        **sampling: Unpack[SamplingOptions],
     ) -> Images:
         """Paint n images from nothing, by default one. A seed is drawn, and returned with the images, where none is
         given. What else is not given is as in `defaults`, those of the model.
@@ -206,9 +204,10 @@ class Model:
         under the class.
         progress: True shows a bar, in a terminal or a notebook; a function gets the bytes done and those of all images.
         """
-        values = PaintValues(n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance)
+        values = PaintValues(n=n, seed=seed, class_name=class_name, sampling=sampling)
         return self._painted(values, None, progress)
 
+    @spelled_out
     def complete(
         self,
         image: Picture,
@@ -217,12 +216,10 @@ class Model:
         mask: Picture | None = None,
         n: int = 1,
         class_name: str | None = None,
-        guidance: float | None = None,
-        particles: int | None = None,
         clean: Clean = "off",
         seed: int | None = None,
-        temperature: float | None = None,
         progress: Progress = False,
+        **sampling: Unpack[CompletionOptions],
     ) -> Images:
         """Complete an image n times; known pixels come back byte for byte.
 
@@ -235,9 +232,7 @@ class Model:
         more. progress: see `sample`.
         """
         given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
-        values = CompleteValues(
-            n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance, particles=particles
-        )
+        values = CompleteValues(n=n, seed=seed, class_name=class_name, sampling=sampling)
         return self._painted(values, given, progress)
 
     def score(
@@ -356,33 +351,34 @@ class Model:
         found = self.decode(file, wanted, "data", progress)
         return found.reshape(-1, *self.config.image_shape)
 
+    @spelled_out
     def stream(
         self,
         n: int | None = None,
         *,
         class_name: str | Sequence[str] | None = None,
-        guidance: float | None = None,
         seed: int | None = None,
-        temperature: float | None = None,
         image: Picture | None = None,
         keep_rows: int | None = None,
         mask: Picture | None = None,
-        particles: int | None = None,
         clean: Clean = "off",
+        **sampling: Unpack[CompletionOptions],
     ) -> Iterator[Step]:
         """Paint n images, or n completions of `image`; return the pixels as they are painted, about 40 times a second.
 
         The last step holds what `sample` or `complete` returns for the seed. A byte of a completion is returned once
         all its particles agree on it.
         """
-        values = PaintValues(n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance)
+        kind: type[PaintValues] = PaintValues
         given = None
         if image is not None:
-            given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
-            values = CompleteValues(**vars(values), particles=particles)
-        elif particles is not None:
+            kind, given = (
+                CompleteValues,
+                read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean),
+            )
+        elif sampling.pop("particles", None) is not None:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
-        task = self._planned(values, given)
+        task = self._planned(kind(n=n, seed=seed, class_name=class_name, sampling=sampling), given)
         task.request = replace(task.request, stream=True)
         with engine_for(self.network, [task], **self._options) as engine:
             for _ in progressing(engine, [task]):

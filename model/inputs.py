@@ -3,21 +3,12 @@
 import re
 import secrets
 from numbers import Integral
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scanline.model.config import ModelConfig
 
 MAX_SEED = 2**63 - 1
 DRAWN_SEED_BITS = 53  # of a seed that we draw: JavaScript reads it back without loss
-MIN_TEMPERATURE = 1e-6  # the likeliest byte, nearly always; far below it, float32 has too few digits
-MAX_TEMPERATURE = 2.0
-MAX_PARTICLES = 64  # of a completion
-MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
 MAX_RANGES = 1024  # of images that are chosen by their numbers
 RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
 SEPARATOR = re.compile(r"[\s,]+")
-DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
 
 
 class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not an error of ours)
@@ -43,41 +34,6 @@ def checked_seed(seed: int | None) -> int:
     if not isinstance(seed, Integral) or not 0 <= seed <= MAX_SEED:
         raise InvalidInput(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}.", "seed")
     return int(seed)
-
-
-def check_temperature(temperature: float) -> None:
-    """Raise InvalidInput unless 0.000001 <= temperature <= 2."""
-    if not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
-        limits = f"from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}"
-        raise InvalidInput(f"temperature must be {limits}, not {temperature}.", "temperature")
-
-
-def check_guidance(guidance: float, has_class: bool, config: "ModelConfig") -> None:
-    """Raise InvalidInput unless guidance is 1, or with a class above it to MAX_GUIDANCE, of a model with classes."""
-    if not 1 <= guidance <= MAX_GUIDANCE:
-        reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance}."
-        raise InvalidInput(reason, "guidance")
-    if guidance == 1:
-        return
-    if not config.can_be_guided:
-        reason = "This model cannot be guided: it knows no classes; leave guidance out."
-        raise InvalidInput(reason, "guidance", "guidance_not_supported")
-    if not has_class:
-        raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")
-
-
-def checked_particles(particles: int | None, guidance: float = 1.0, default: int = DEFAULT_PARTICLES) -> int:
-    """Return the particles of a completion, or the default for None, which is 1 where guidance is above 1; InvalidInput
-    outside 1..MAX_PARTICLES, and for several with guidance."""
-    if particles is None:
-        return default if guidance == 1 else 1
-    is_whole = isinstance(particles, Integral) and not isinstance(particles, bool)
-    if not is_whole or not 1 <= particles <= MAX_PARTICLES:
-        reason = f"particles must be a whole number from 1 to {MAX_PARTICLES}, not {particles!r}."
-        raise InvalidInput(reason, "particles")
-    if particles > 1 and guidance != 1:
-        raise InvalidInput("guidance and particles cannot be combined; send one of them.", "particles")
-    return int(particles)
 
 
 def check_count(images: int, most: int, param: str, counted: str = "") -> None:

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scanline.model import zoo
@@ -18,9 +18,14 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Items = Annotated[tuple[str, ...], NoDecode]  # of a variable, whose text is split at commas
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
 COMMA_SEPARATED = ("models", "served_model_names", "api_keys", "allow_origins", "allow_hosts", "trusted_proxies")
-SERVED_NAME = re.compile(r"[^\s,=]+(=[^\s,=]+)?")
-ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+")
-HOST_NAME = re.compile(r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+ORIGIN = r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+"
+HOST_NAME = r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+FORMS = {  # of each item of a setting, and the same in words
+    "models": (r"(?s).+", "a model must be a name or a directory"),
+    "served_model_names": (r"[^\s,=]+(=[^\s,=]+)?", "a name must be NAME or NAME=MODEL, without spaces and commas"),
+    "allow_origins": (ORIGIN, "an origin must be * or like https://example.com, without a path"),
+    "allow_hosts": (HOST_NAME, "a host must be * or a name like example.com, without a port"),
+}
 MAX_SOCKET_PATH_BYTES = 107  # of a unix socket's address
 
 
@@ -106,20 +111,14 @@ class Settings(BaseSettings):
     def _commas(cls, value: Any) -> Any:
         return value.split(",") if isinstance(value, str) else value
 
-    @field_validator("models")
+    @field_validator(*FORMS)
     @classmethod
-    def _models(cls, models: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(models):
-            raise ValueError("a model's name must not be empty")
-        return models
-
-    @field_validator("served_model_names")
-    @classmethod
-    def _served_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if not SERVED_NAME.fullmatch(name):
-                raise ValueError(f"a name must be NAME or NAME=MODEL, without spaces and commas, not {name!r}")
-        return names
+    def _items(cls, items: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        form, rule = FORMS[str(info.field_name)]
+        for item in items:
+            if not re.fullmatch(form, item):
+                raise ValueError(f"{rule}, not {item!r}")
+        return items
 
     @field_validator("api_keys")
     @classmethod
@@ -130,22 +129,6 @@ class Settings(BaseSettings):
             if not KEY.fullmatch(key.get_secret_value()):
                 raise ValueError("a key must be printable ASCII without spaces and commas")
         return keys
-
-    @field_validator("allow_origins")
-    @classmethod
-    def _origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        for origin in origins:
-            if not ORIGIN.fullmatch(origin):
-                raise ValueError(f"an origin must be * or like https://example.com, without a path, not {origin!r}")
-        return origins
-
-    @field_validator("allow_hosts")
-    @classmethod
-    def _hosts(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for host in hosts:
-            if not HOST_NAME.fullmatch(host):
-                raise ValueError(f"a host must be * or a name like example.com, without a port, not {host!r}")
-        return hosts
 
     @field_validator("trusted_proxies")
     @classmethod

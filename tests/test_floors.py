@@ -14,7 +14,7 @@ WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "webs
 SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
 MODEL = [
     *("config", "state", "resources", "network", "precision", "atomic", "inputs", "named_files", "class_names"),
-    *("defaults", "images", "likelihood", "extras", "formats", "hub", "zoo", "device", "backends"),
+    *("sampling_options", "images", "likelihood", "extras", "formats", "hub", "zoo", "device", "backends"),
     *("sampling", "datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels"),
     *("progress", "inference"),
 ]

@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
+from scanline.model import sampling_options
 from scanline.server.api.payload import response_schemas, schemas
 from scanline.server.cli.app import app
 
@@ -52,6 +53,12 @@ def names() -> Iterator[str]:
 
 
 LISTS = {"options.txt": options, "fields.txt": fields, "names.txt": names}
+
+
+def test_an_option_of_sampling_is_a_field_of_requests_of_their_answers_and_of_defaults() -> None:
+    names = set(sampling_options.DrawingParams().used)
+    assert names == sampling_options.SamplingOptions.__annotations__.keys() < sampling_options.FIELDS.keys()
+    assert names == schemas.SamplingFields.model_fields.keys() == schemas.SamplingAnswer.model_fields.keys()
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -209,7 +209,7 @@ def judged_samples(
     rows = []
     for guidance, temperature in ways:
         requests = [
-            GenerateRequest(number, each, seed, temperature, label=number + 1, guidance=guidance)
+            GenerateRequest(number, each, seed, temperature=temperature, label=number + 1, guidance=guidance)
             for number in range(len(names))
         ]
         images = np.concatenate([painted.images for painted in paint_requests(model, requests)])

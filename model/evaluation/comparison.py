@@ -6,12 +6,12 @@ from typing import Unpack
 
 import numpy as np
 
-from scanline.model.defaults import Defaults
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.images.pictures import known_rows
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling_options import Defaults
 from scanline.model.tasks.offline import RunOptions, paint, paint_request
 from scanline.model.tasks.paint import PaintedImages
 
@@ -113,7 +113,7 @@ def compare(
     by_default = None
     if choice != PLAIN.to_paint(config):
         progress = stage("painting as the model's defaults say", samples * config.bytes, "bytes")
-        request = GenerateRequest(0, samples, seed, **choice.to_dict())
+        request = GenerateRequest(0, samples, seed, **vars(choice))
         images = paint_request(model, request, progress=progress, **options).images
         by_default = defaults, classify(classifier, images)
     progress = stage("classifying test images", len(data.test), "images")

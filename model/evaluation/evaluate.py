@@ -12,7 +12,6 @@ import torch
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import open_for
-from scanline.model.defaults import Defaults
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.evaluation import classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
@@ -23,10 +22,10 @@ from scanline.model.evaluation.metrics import bits_figures, quality, test_figure
 from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
-from scanline.model.inputs import check_guidance
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
+from scanline.model.sampling_options import Defaults, check_guidance
 from scanline.model.tasks.offline import RunOptions
 
 log = logging.getLogger("scanline.evaluation")

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
-from scanline.model.defaults import Defaults
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.typicality import Typicality
 from scanline.model.named_files import FileError, read_file
 from scanline.model.precision import DEFAULT
+from scanline.model.sampling_options import Defaults
 
 Part = TypeVar("Part")
 

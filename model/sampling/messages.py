@@ -15,24 +15,23 @@ from scanline.model.class_names import drawn_label
 from scanline.model.formats.code_file import Codes
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
+from scanline.model.sampling_options import DrawingParams, SamplingParams
 
 if TYPE_CHECKING:
     from scanline.model.config import ModelConfig
 
 
 @dataclass(frozen=True)
-class ImageSpec:
+class ImageSpec(DrawingParams):
     """One image to paint, or one of its particles; its random numbers are those of (seed, index, particle)."""
 
     seed: int
     index: int
-    temperature: float = 1.0
     known: np.ndarray | None = None  # [N] uint8
     mask: np.ndarray | None = None  # [N] bool, True where a byte is known
     label: int = 0  # 0: no class; k + 1: class k of the model
     particle: int = 0  # from 0
     particles: int = 1  # of the image
-    guidance: float = 1.0  # as in GenerateRequest
     code: Decoder | None = None  # from which its bytes are painted in place of random numbers
 
     @property
@@ -44,7 +43,7 @@ class ImageSpec:
 
 
 @dataclass(frozen=True)
-class GenerateRequest:
+class GenerateRequest(SamplingParams):
     """Paint `n` images; where there are known images, image i completes known[i * len(known) // n].
 
     The one description of a request from the API to its slots.
@@ -53,21 +52,14 @@ class GenerateRequest:
     id: int
     n: int
     seed: int
-    temperature: float = 1.0
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
-    label: int = 0  # of all images, as in ImageSpec
-    particles: int = 1  # of each image that `particles_of` gives several; 1 where images are guided
-    # Above 1, bytes are drawn from the logits u + guidance (c - u) of those with the label, c, and without, u.
-    guidance: float = 1.0
     stream: bool = False  # send Pixels as they are painted, not only Finished images
     provisional: bool = False  # and in them what an image's first particle has beyond the bytes that are final
     snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
     client: str = ""  # who asked: slots are shared between clients first
     digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
-    drawn_classes: int = 0  # K: each image has one of K classes, drawn, in place of `label`; not of completions
-    labels: tuple[int, ...] = ()  # of each of the n images, in place of `label`; empty: `label`, or a drawn class
     # What images are painted from in place of random numbers: at temperature 1, with nothing known or guided.
     codes: Codes | None = None
 
@@ -155,13 +147,12 @@ class GenerateRequest:
         return ImageSpec(
             self.seed,
             index,
-            self.temperature,
             known,
             mask,
             label=self.label_of(index),
             particle=particle,
             particles=self.particles_of(index),
-            guidance=self.guidance,
+            **self.used,
         )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":

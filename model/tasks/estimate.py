@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from scanline.model.class_names import label_of_class
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.inputs import checked_particles, checked_seed
+from scanline.model.inputs import checked_seed
 from scanline.model.likelihood import marginal_likelihood
 from scanline.model.likelihood.marginal_likelihood import Estimate, check_known, check_repeats, estimate
 from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling_options import checked_particles
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 
 

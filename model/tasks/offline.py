@@ -16,6 +16,7 @@ from scanline.model.sampling import messages
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Failed, GenerateRequest, Request
+from scanline.model.sampling_options import SamplingParams
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 from scanline.model.tasks.task import Task
 
@@ -80,9 +81,9 @@ def paint(
     count: int,
     *,
     seed: int,
-    temperature: float = 1.0,
     known: np.ndarray | None = None,
     mask: np.ndarray | None = None,
+    temperature: float = 1.0,
     particles: int = 1,
     label: int = 0,
     guidance: float = 1.0,
@@ -93,7 +94,8 @@ def paint(
     (True = known) make them completions, of so many particles each."""
     known_images = () if known is None else (known.tobytes(),)
     masks = () if mask is None else (mask.tobytes(),)
-    request = GenerateRequest(0, count, seed, temperature, known_images, masks, label, particles, guidance)
+    drawn = SamplingParams(temperature=temperature, guidance=guidance, label=label, particles=particles)
+    request = GenerateRequest(0, count, seed, known_images, masks, **vars(drawn))
     return paint_request(model, request, progress=progress, **options)
 
 

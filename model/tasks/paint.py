@@ -1,16 +1,16 @@
 """Painting images from nothing, and completing given ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 
 import numpy as np
 
 from scanline.model.config import ModelConfig
-from scanline.model.defaults import SamplingParams
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inputs import InvalidInput, check_count, checked_seed
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels, StateSnapshot
+from scanline.model.sampling_options import CompletionOptions, SamplingOptions, SamplingParams
 from scanline.model.tasks.task import Task
 
 
@@ -22,8 +22,7 @@ class PaintValues:
     seed: int | None = None  # None: drawn
     class_name: str | Sequence[str] | None = None  # a list: one image of each
     prompt: str | None = None
-    temperature: float | None = None
-    guidance: float | None = None
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
     max_images: int | None = None  # None: any number
 
 
@@ -31,7 +30,7 @@ class PaintValues:
 class CompleteValues(PaintValues):
     """What a user says of pictures to complete, besides the pictures."""
 
-    particles: int | None = None
+    sampling: CompletionOptions = field(default_factory=CompletionOptions)
     pictures: int = 1
 
 
@@ -83,7 +82,7 @@ class PaintTask(Task):
         # The number that the user knows each image by, by its row, in the order of the answer.
         self.shown = {row: row for row in range(count)}
         self.drawn = {"seed": request.seed}  # the fields that say which random numbers painted the images
-        self.used = {"temperature": request.temperature, "guidance": request.guidance}  # and what else decides them
+        self.used = request.used  # and what else decides them
         self.row_of = None if request.only is None else {index: row for row, index in enumerate(request.only)}
         self.images = np.zeros((count, config.bytes), np.uint8)
         self.painted = np.zeros(count, np.int64)  # bytes that are here
@@ -202,20 +201,19 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
     n = values.n
     if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 1):
         raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
-    given = model.config, values.class_name, values.guidance, values.temperature
-    prompt = values.prompt or ""
+    given, prompt = (model.config, values.class_name), values.prompt or ""
     if isinstance(values, CompleteValues):
-        sampling = model.defaults.to_complete(*given, values.particles, prompt=prompt)
+        sampling = model.defaults.to_complete(*given, prompt=prompt, **values.sampling)
         count = values.pictures * (n or 1)
     else:
-        sampling = model.defaults.to_paint(*given, prompt=prompt)
+        sampling = model.defaults.to_paint(*given, prompt=prompt, **values.sampling)
         count = len(sampling.labels) or n or 1
         if n is not None and n != count:
             raise InvalidInput(f"n must be {count}, the number of classes that are listed, or be left out.", "n")
     if values.max_images is not None:
         listed = "prompt" if values.class_name is None else "class"
         check_count(count, values.max_images, listed if sampling.labels else "n")
-    return GenerateRequest(0, int(count), checked_seed(values.seed), **sampling.to_dict())
+    return GenerateRequest(0, int(count), checked_seed(values.seed), **vars(sampling))
 
 
 def plan(model: ModelInfo, values: PaintValues) -> PaintTask:

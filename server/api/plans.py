@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields as fields_of
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from structlog.contextvars import bind_contextvars
@@ -23,9 +23,12 @@ Values = TypeVar("Values")
 
 
 def values_of(kind: type[Values], fields: BaseModel, **more: object) -> Values:
-    """Return the values of a task that a request's fields of the same names give."""
-    names = {each.name for each in fields_of(kind)} & type(fields).model_fields.keys()  # type: ignore[arg-type]
-    return kind(**{name: getattr(fields, name) for name in names}, **more)
+    """Return the values of a task that a request's fields of the same names give, its options of sampling as well."""
+    wanted: dict[str, Any] = {each.name: each.type for each in fields_of(kind)}  # type: ignore[arg-type]
+    given = {name: getattr(fields, name) for name in wanted.keys() & type(fields).model_fields.keys()}
+    if "sampling" in wanted:
+        given["sampling"] = {name: getattr(fields, name) for name in wanted["sampling"].__annotations__}
+    return kind(**given, **more)
 
 
 def paint_task(models: ModelRegistry, fields: PaintFields) -> tuple[ServedModel, PaintTask]:

@@ -1,7 +1,8 @@
 """Options that several commands share."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -10,20 +11,22 @@ from scanline.model.device import BACKEND_HELP
 from scanline.model.images import film as films
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.film import DEFAULT_FRAMES, DEFAULT_SCALE, MAX_FRAMES, MIN_FRAMES
-from scanline.model.inputs import MAX_GUIDANCE, MAX_PARTICLES, MAX_SEED, MAX_TEMPERATURE, MIN_TEMPERATURE
+from scanline.model.inputs import MAX_SEED
 from scanline.model.precision import PRECISION_HELP
+from scanline.model.sampling_options import CompletionOptions, spelled_out
 
+
+def sampling_option(kind: Any) -> Any:
+    """Return the command's option of a field of SamplingOptions."""
+    words, default = kind.__metadata__
+    return typer.Option(help=words, show_default=default)
+
+
+with_sampling = partial(spelled_out, shown_as=lambda kind: Annotated[get_args(kind)[0], sampling_option(kind)])
 MODEL_HELP = "Name of a shipped model, a model directory, or of the Hugging Face Hub ORG/NAME or ORG/NAME@REVISION."
 Model = Annotated[str, typer.Option(help=MODEL_HELP, show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
 Seed = Annotated[int | None, typer.Option(min=-1, max=MAX_SEED, help="Random seed. Drawn and printed if absent or -1.")]
-MODELS_DEFAULT = "the model's"  # generation_config.json, as `/v1/models` lists it
-Temperature = Annotated[
-    float | None,
-    typer.Option(
-        help=f"Sampling temperature, from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}.", show_default=MODELS_DEFAULT
-    ),
-]
 Class = Annotated[str | None, typer.Option("--class", help="Class of the images, by its name or a synonym.")]
 PaintedClass = Annotated[
     str | None,
@@ -31,24 +34,10 @@ PaintedClass = Annotated[
         "--class",
         help="Class of the images, by its name or a synonym; any draws one for each image; none leaves it open."
         " Several classes of one character each, such as 2026, paint one image of each.",
-        show_default=MODELS_DEFAULT,
+        show_default="the model's",
     ),
 ]
-Guidance = Annotated[
-    float | None,
-    typer.Option(
-        help=f"Classifier-free guidance weight, 1 to {MAX_GUIDANCE:g}; above 1, each image needs two states.",
-        show_default="the model's for images of a class, else 1",
-    ),
-]
-Particles = Annotated[
-    int | None,
-    typer.Option(
-        help=f"Particles of each completion, 1 to {MAX_PARTICLES}; more fit the known pixels after the hidden ones"
-        " better. Not used without such pixels, or with --guidance.",
-        show_default=MODELS_DEFAULT,
-    ),
-]
+Particles = Annotated[int | None, sampling_option(CompletionOptions.__annotations__["particles"])]
 KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")]
 Mask = Annotated[Path | None, typer.Option(help="A picture whose white or opaque pixels mark what to keep.")]
 CleanOption = Annotated[

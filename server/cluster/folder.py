@@ -12,7 +12,7 @@ from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from scanline.model.images.pictures import encode_image
 from scanline.model.images.saving import file_name
 from scanline.model.named_files import read_file
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest
+from scanline.model.sampling_options import SamplingOptions
 from scanline.model.tasks import paint
 from scanline.model.tasks.paint import PaintValues
 from scanline.model.tasks.task import Task
@@ -47,16 +48,14 @@ class Recipe:
     model: str
     n: int
     seed: int
-    temperature: float | None = None
     class_name: str | None = None
-    guidance: float | None = None
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
     digest: str | None = None  # of the model, once a run has painted; no part of what a user asks for
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
-        drawn = "" if self.temperature is None else f", temperature {self.temperature:g}"
-        guided = "" if self.guidance is None else f", guidance {self.guidance:g}"
-        return f"{self.model}, n {self.n}, seed {self.seed}{drawn}{shows}{guided}"
+        drawn = "".join(f", {name} {value:g}" for name, value in self.sampling.items() if value is not None)
+        return f"{self.model}, n {self.n}, seed {self.seed}{shows}{drawn}"
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,7 @@ def folder_task(
 ) -> FolderTask:
     """Return the task that paints the missing images; InvalidInput where the model does not know the class, or cannot
     be guided on these replicas."""
-    values = PaintValues(
-        n=recipe.n,
-        seed=recipe.seed,
-        class_name=recipe.class_name,
-        temperature=recipe.temperature,
-        guidance=recipe.guidance,
-    )
+    values = PaintValues(n=recipe.n, seed=recipe.seed, class_name=recipe.class_name, sampling=recipe.sampling)
     request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
     request.check_slots(replicas.max_slots_per_image)
     return FolderTask(request, out, model.config.image_shape, progress)

@@ -15,10 +15,10 @@ from PIL import Image
 from benchmarks import card_pictures, learning_rates
 from benchmarks.data import emoji, letters
 from scanline.model.datasets.folder import about
-from scanline.model.defaults import Defaults
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling_options import Defaults
 from scanline.model.tasks.offline import paint_request
 from tests.support import blobs, small_models
 
@@ -33,7 +33,7 @@ def test_pictures_of_a_card_are_those_of_seed_7(tmp_path: Path, monkeypatch: pyt
     card_pictures.main()
     names = {"samples.png", "completions.png", "classes.png", "any.png", "guided.png"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
-    by_default = GenerateRequest(0, 64, 7, 0.5, guidance=2, drawn_classes=len(DIGITS.classes))
+    by_default = GenerateRequest(0, 64, 7, temperature=0.5, guidance=2, drawn_classes=len(DIGITS.classes))
     for name, request in (("samples.png", GenerateRequest(0, 64, 7)), ("any.png", by_default)):
         painted = paint_request(load_model(tmp_path / "digits"), request).images.reshape(8, 8, 4, 5)
         with Image.open(tmp_path / "new" / name) as sheet:

@@ -2,7 +2,9 @@
 
 import json
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +12,11 @@ import pytest
 from scanline.model import zoo
 from scanline.model.class_names import drawn_label, label_of_class, label_of_prompt, label_to_paint, listed_in
 from scanline.model.config import ModelConfig
-from scanline.model.defaults import Defaults, SamplingParams
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, read_defaults
 from scanline.model.inference import load
 from scanline.model.inputs import InvalidInput
+from scanline.model.sampling_options import Defaults, SamplingParams
 from tests.support import shapes, small_models
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -160,27 +162,30 @@ def test_many_combining_marks_in_a_row_are_refused_unsorted(config: ModelConfig,
 GUIDED = shapes.GUIDED
 DEFAULTS = Defaults("any", 1.5, 0.9, 4)
 DRAWN, STAR = len(GUIDED.classes), 3
+sampling = partial(SamplingParams, temperature=0.9)
 
 
 @pytest.mark.parametrize(
     ("asked", "prompt", "expected"),
     [
-        ((), "", SamplingParams(0, DRAWN, 1.5, 0.9, 1)),
-        (("star",), "", SamplingParams(STAR, 0, 1.5, 0.9, 1)),
-        ((), "a star", SamplingParams(STAR, 0, 1.5, 0.9, 1)),
-        (("None",), "", SamplingParams(0, 0, 1.0, 0.9, 1)),
-        ((None, 1.0, 1.0), "", SamplingParams(0, DRAWN, 1.0, 1.0, 1)),
-        ((None, 3.0), "", SamplingParams(0, DRAWN, 3.0, 0.9, 1)),
+        ({}, "", sampling(drawn_classes=DRAWN, guidance=1.5)),
+        ({"class_name": "star"}, "", sampling(label=STAR, guidance=1.5)),
+        ({}, "a star", sampling(label=STAR, guidance=1.5)),
+        ({"class_name": "None"}, "", sampling()),
+        ({"guidance": 1.0, "temperature": 1.0}, "", sampling(drawn_classes=DRAWN, temperature=1.0)),
+        ({"guidance": 3.0}, "", sampling(drawn_classes=DRAWN, guidance=3.0)),
     ],
 )
-def test_images_from_nothing(asked: tuple[object, ...], prompt: str, expected: SamplingParams) -> None:
-    assert DEFAULTS.to_paint(GUIDED, *asked, prompt=prompt) == expected  # type: ignore[arg-type]
+def test_images_from_nothing(asked: dict[str, Any], prompt: str, expected: SamplingParams) -> None:
+    assert DEFAULTS.to_paint(GUIDED, **asked, prompt=prompt) == expected
 
 
 def test_a_completion_has_no_class_unless_one_is_asked_for() -> None:
-    assert DEFAULTS.to_complete(GUIDED) == SamplingParams(0, 0, 1.0, 0.9, 4)
-    assert DEFAULTS.to_complete(GUIDED, "star", 2.0) == SamplingParams(STAR, 0, 2.0, 0.9, 1)
+    assert DEFAULTS.to_complete(GUIDED) == sampling(particles=4)
+    assert DEFAULTS.to_complete(GUIDED, "star", guidance=2.0) == sampling(label=STAR, guidance=2.0)
     assert DEFAULTS.to_complete(GUIDED, particles=2).particles == 2
+    with pytest.raises(TypeError, match="unexpected keyword argument 'temprature'"):
+        DEFAULTS.to_complete(GUIDED, temprature=1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("class_name", ["none", "circle"])

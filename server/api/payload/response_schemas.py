@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from scanline.server.api.payload.schemas import SamplingAnswer
 from scanline.server.models.registry import ModelState
 
 
@@ -54,12 +55,10 @@ class DecodingsAnswer(ResizedUploads):
     usage: Usage
 
 
-class ImagesAnswer(DecodingsAnswer):
+class ImagesAnswer(SamplingAnswer, DecodingsAnswer):
     """The JSON response of generations and edits."""
 
     seed: int
-    temperature: float  # this and the next: the request's, or the model's default
-    guidance: float
 
 
 class ImageCode(BaseModel, serialize_by_alias=True, validate_by_name=True):
@@ -207,13 +206,11 @@ class Readiness(BaseModel):
     models: dict[str, ModelState] | None = None
 
 
-class DefaultFields(BaseModel, serialize_by_alias=True, validate_by_name=True):
+class DefaultFields(SamplingAnswer, serialize_by_alias=True, validate_by_name=True):
     """What a model paints with where a request does not say: a class and guidance of images painted from nothing,
     particles of completions."""
 
     class_: str | None = Field(alias="class")
-    guidance: float
-    temperature: float
     particles: int
 
 

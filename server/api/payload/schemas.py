@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from scanline.model import inputs
+from scanline.model import sampling_options as limits
 from scanline.model.class_names import MAX_LISTED
 from scanline.model.formats.code_file import MAX_A_CODE
 from scanline.model.images import film as films
@@ -110,32 +110,14 @@ PaintedClass = Annotated[
     _AsText,
     _names(),
 ]
-Temperature = Annotated[
-    float | None,
-    Field(
-        allow_inf_nan=False,
-        json_schema_extra={"minimum": inputs.MIN_TEMPERATURE, "maximum": inputs.MAX_TEMPERATURE},
-        description="1 samples from the model; below it, images are more probable and less diverse; the model's default"
-        " if absent",
-    ),
-]
-Guidance = Annotated[
-    float | None,
-    Field(
-        allow_inf_nan=False,
-        json_schema_extra={"minimum": 1, "maximum": inputs.MAX_GUIDANCE},  # `check_guidance` checks them
-        description="1: none; above, classifier-free guidance by the logits u + guidance (c - u) of a byte's values;"
-        " two slots per image; if absent the model's default for images of a class, painted from nothing",
-    ),
-]
 Particles = Annotated[
     int | None,
     Field(
         ge=1,
-        le=inputs.MAX_PARTICLES,
+        le=limits.MAX_PARTICLES,
         description="of each image in which a known pixel follows a hidden one, the model's default if absent; else 1",
     ),
-    _whole_number(1, inputs.MAX_PARTICLES),
+    _whole_number(1, limits.MAX_PARTICLES),
 ]
 Frames = Annotated[
     int | None,
@@ -166,6 +148,36 @@ Repeats = Annotated[
     Field(ge=MIN_REPEATS, le=MAX_REPEATS, description="estimates of each image, whose mean is returned"),
     _whole_number(MIN_REPEATS, MAX_REPEATS),
 ]
+
+
+class SamplingFields(BaseModel):
+    """The fields of requests to paint that say how."""
+
+    temperature: Annotated[
+        float | None,
+        Field(
+            allow_inf_nan=False,
+            json_schema_extra={"minimum": limits.MIN_TEMPERATURE, "maximum": limits.MAX_TEMPERATURE},
+            description="1 samples from the model; below it, images are more probable and less diverse; the model's"
+            " default if absent",
+        ),
+    ] = None
+    guidance: Annotated[
+        float | None,
+        Field(
+            allow_inf_nan=False,
+            json_schema_extra={"minimum": 1, "maximum": limits.MAX_GUIDANCE},  # `check_guidance` checks them
+            description="1: none; above, classifier-free guidance by the logits u + guidance (c - u) of a byte's"
+            " values; two slots per image; if absent the model's default for images of a class, painted from nothing",
+        ),
+    ] = None
+
+
+class SamplingAnswer(BaseModel):
+    """The fields of their answers: the request's, or the model's defaults."""
+
+    temperature: float
+    guidance: float
 
 
 class ModelField(BaseModel, extra="forbid", strict=True, frozen=True):
@@ -237,7 +249,7 @@ class OutputFields(SizeFields):
             raise InvalidInput(f"{sent} is for films; {instead}.", name)
 
 
-class PaintFields(OutputFields):
+class PaintFields(SamplingFields, OutputFields):
     """The fields of both kinds of painting requests."""
 
     n: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="images or completions of each; 1 if absent")] = None
@@ -247,8 +259,6 @@ class PaintFields(OutputFields):
     ] = None
     class_name: PaintedClass = None
     seed: Seed = None
-    temperature: Temperature = None
-    guidance: Guidance = None
     safety_identifier: str | None = None
     background: Any = None
     complexity: Any = None

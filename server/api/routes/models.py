@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, HTTPException
 
-from scanline.model.inputs import MAX_GUIDANCE
+from scanline.model.sampling_options import MAX_GUIDANCE
 from scanline.server.api.errors import ApiError
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import DefaultFields, ModelCard, ModelList
@@ -39,29 +39,21 @@ def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRout
 
 
 def _card(model: ServedModel) -> ModelCard:
-    ready = model.engine.ready
+    ready, config = model.engine.ready, model.config
     return ModelCard(
         id=model.id,
         aliases=list(model.names[1:]),
         created=model.created,
-        height=model.config.height,
-        width=model.config.width,
-        channels=model.config.channels,
-        layers=model.config.layers,
-        heads=model.config.heads,
-        classes=list(model.config.class_names),
-        max_guidance=MAX_GUIDANCE if model.config.can_be_guided else None,
+        **{name: getattr(config, name) for name in ("height", "width", "channels", "layers", "heads")},
+        classes=list(config.class_names),
+        max_guidance=MAX_GUIDANCE if config.can_be_guided else None,
         defaults=DefaultFields.model_validate(model.defaults.to_dict()),
         state=model.state,
         failure=model.failure,
         bits_per_dim=model.bits_per_dim,
         typical_bits_per_dim=model.typical_bits_per_dim,
         precision=model.engine.options.precision,
-        parameters=ready.parameters if ready else None,
         state_bytes_per_image=ready.state_bytes if ready else None,
-        backend=ready.backend if ready else None,
-        backend_name=ready.backend_name if ready else None,
         fallbacks=list(ready.fallbacks) if ready else None,
-        digest=ready.digest if ready else None,
-        coding=ready.coding if ready else None,
+        **{name: getattr(ready, name, None) for name in ("parameters", "backend", "backend_name", "digest", "coding")},
     )

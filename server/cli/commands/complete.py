@@ -1,7 +1,7 @@
 """scanline complete: several completions of occluded pictures."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Unpack
 
 import numpy as np
 import typer
@@ -10,12 +10,14 @@ from scanline.model import zoo
 from scanline.model.device import AUTO
 from scanline.model.inputs import checked_seed
 from scanline.model.precision import DEFAULT
+from scanline.model.sampling_options import CompletionOptions
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
 
 LABELLED_SCALE = 4  # of a sheet with labels, where none is given
 
 
+@options.with_sampling
 def complete(
     pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
     keep_rows: options.KeepRows = None,
@@ -33,16 +35,15 @@ def complete(
         bool, typer.Option("--labels", help="Write names into a sheet or a film: of columns, and of several pictures.")
     ] = False,
     seed: options.Seed = None,
-    temperature: options.Temperature = None,
+    *,
     class_name: options.Class = None,
-    guidance: options.Guidance = None,
-    particles: options.Particles = None,
     clean: options.CleanOption = "off",
     model: options.Model = zoo.DEFAULT,
     device: options.Device = "auto",
     precision: options.Precision = DEFAULT,
     backend: options.Backend = AUTO,
     as_json: options.Json = False,
+    **sampling: Unpack[CompletionOptions],
 ) -> None:
     """Complete occluded pictures. A sheet or a film has a row for each: as occluded, its completions, the original."""
     from scanline.model.images.contact_sheet import UNPAINTED
@@ -59,9 +60,7 @@ def complete(
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
-    values = CompleteValues(
-        n=n, seed=seed, class_name=class_name, temperature=temperature, guidance=guidance, particles=particles
-    )
+    values = CompleteValues(n=n, seed=seed, class_name=class_name, sampling=sampling)
     given = [read_picture(picture, keep_rows, mask, loaded.info, clean) for picture in pictures]
     tasks = [paint.plan(loaded.info, values) for _ in given]
     for task, (original, known) in zip(tasks, given, strict=True):

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Unpack
 
 import numpy as np
 import typer
@@ -15,6 +15,7 @@ from scanline.model.device import AUTO
 from scanline.model.extras import MissingExtraError
 from scanline.model.inputs import checked_seed
 from scanline.model.precision import DEFAULT
+from scanline.model.sampling_options import SamplingOptions
 from scanline.server.cli import options
 from scanline.server.cli.progress import add_stage, model_bar, progress_bar
 
@@ -22,6 +23,7 @@ IMAGES = 64
 IMAGES_OF_EACH_CLASS = 10
 
 
+@options.with_sampling
 def sample(
     n: Annotated[
         int | None,
@@ -36,12 +38,11 @@ def sample(
     seconds: options.Seconds = None,
     scale: options.Scale = None,
     seed: options.Seed = None,
-    temperature: options.Temperature = None,
+    *,
     class_name: options.PaintedClass = None,
     each_class: Annotated[
         bool, typer.Option("--each-class", help="Paint images of every class. A sheet has a row for each.")
     ] = False,
-    guidance: options.Guidance = None,
     model: options.Model = zoo.DEFAULT,
     device: options.Device = "auto",
     precision: options.Precision = DEFAULT,
@@ -54,6 +55,7 @@ def sample(
         ),
     ] = None,
     as_json: options.Json = False,
+    **sampling: Unpack[SamplingOptions],
 ) -> None:
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
     if cluster is None:
@@ -75,7 +77,7 @@ def sample(
             )
         if each_class:
             raise ValueError("--each-class paints on this machine; with --cluster, give --class once for each class")
-        _sample_on_cluster(cluster, model, n or IMAGES, out, seed, temperature, class_name, guidance, as_json)
+        _sample_on_cluster(cluster, model, n or IMAGES, out, seed, class_name, sampling, as_json)
         return
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
@@ -90,7 +92,7 @@ def sample(
         n = IMAGES_OF_EACH_CLASS
     elif n is None and not listed:  # of a list, one image of each of its classes
         n = IMAGES
-    values = PaintValues(n=n, seed=seed, temperature=temperature, guidance=guidance)
+    values = PaintValues(n=n, seed=seed, sampling=sampling)
     tasks = [paint.plan(loaded.info, replace(values, class_name=name)) for name in names]
     n = tasks[0].count
     columns = n if each_class else tasks[0].columns
@@ -116,9 +118,8 @@ def _sample_on_cluster(
     n: int,
     out: Path,
     seed: int | None,
-    temperature: float | None,
     class_name: str | None,
-    guidance: float | None,
+    sampling: SamplingOptions,
     as_json: bool,
 ) -> None:
     """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""
@@ -133,7 +134,7 @@ def _sample_on_cluster(
         from scanline.server.cluster import folder
     except ImportError:
         raise MissingExtraError("--cluster", "cluster") from None
-    recipe = folder.Recipe(model, n, checked_seed(seed), temperature, class_name, guidance)
+    recipe = folder.Recipe(model, n, checked_seed(seed), class_name, sampling)
     recipe = folder.open_folder(out, recipe, seed is None)
     with progress_bar() as bar:
         painting = folder.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))

@@ -9,9 +9,10 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.images.cleaning import Clean
-from scanline.model.inputs import checked_particles, checked_seed
+from scanline.model.inputs import checked_seed
 from scanline.model.likelihood.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_repeats
 from scanline.model.likelihood.typicality import TYPICAL
+from scanline.model.sampling_options import checked_particles
 from scanline.model.tasks.estimate import EstimateValues
 from scanline.server.cli.options import Class, CleanOption, Device, Json, KeepRows, Mask, Model, Particles, Seed
 from scanline.server.cli.progress import model_bar

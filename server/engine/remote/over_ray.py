@@ -26,8 +26,8 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from scanline.model.config import ModelConfig
-from scanline.model.defaults import Defaults
 from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
+from scanline.model.sampling_options import Defaults
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scanline.model.config import ModelConfig
-from scanline.model.defaults import Defaults
 from scanline.model.sampling.messages import Ready, Stats
+from scanline.model.sampling_options import Defaults
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.worker.process import EngineOptions
 

@@ -24,7 +24,7 @@ def masked(config: ModelConfig, count: int) -> list[ImageSpec]:
     """Completions with labels, whose known bytes lie before, between and after hidden ones, and within steps."""
     images, mask = small_models.images(config, count), np.random.default_rng(1).random((count, config.bytes)) < 0.5
     mask[:, : config.bytes // 3] = True
-    return [ImageSpec(3, i, 0.9, images[i], mask[i], LABELS[i % len(LABELS)]) for i in range(count)]
+    return [ImageSpec(3, i, images[i], mask[i], label=LABELS[i % len(LABELS)], temperature=0.9) for i in range(count)]
 
 
 @pytest.mark.parametrize(("variant", "backend"), CASES)

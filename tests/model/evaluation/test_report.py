@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scanline.model.defaults import Defaults
 from scanline.model.evaluation import neighbours
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.comparison import COMPLETED, COMPLETIONS, NEIGHBOURS, Comparison, LabelledData, compare
@@ -17,6 +16,7 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.evaluation.report import save_report
+from scanline.model.sampling_options import Defaults
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 

@@ -35,7 +35,7 @@ def model(variant: str) -> Transformer:
 
 
 def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> list[ImageSpec]:
-    spec = ImageSpec(7, index, 0.9, label=label, guidance=guidance, **known)
+    spec = ImageSpec(7, index, temperature=0.9, label=label, guidance=guidance, **known)
     return [spec, replace(spec, label=0)]
 
 
@@ -103,7 +103,7 @@ GUIDED = GenerateRequest(0, 3, 77, label=2, guidance=2.5)
 def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(backend: str) -> None:
     network, found = model("strokes"), list[Finished]()
     known, mask = small_models.images(network.config, 2), np.arange(network.config.bytes) % 7 < 3
-    edit = GenerateRequest(5, 4, 78, 1.0, tuple(map(bytes, known)), (mask.tobytes(),) * 2, label=1, guidance=3.0)
+    edit = GenerateRequest(5, 4, 78, tuple(map(bytes, known)), (mask.tobytes(),) * 2, label=1, guidance=3.0)
     generator = Generator(network, 2, 1, backend=backend)
     found += [event for event in run_until_idle(Engine(generator), edit) if isinstance(event, Finished)]
     assert len(found) == 4

@@ -143,7 +143,7 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
 def test_particles_without_a_known_byte_after_a_hidden_one_are_one_particle(grey: Transformer) -> None:
     """The bytes, and the slots, are those of an image without particles."""
     known, where = small_models.images(grey.config, 1), np.arange(35) < 12
-    request = GenerateRequest(0, 4, 5, 1.0, (known.tobytes(),), (where.tobytes(),))
+    request = GenerateRequest(0, 4, 5, (known.tobytes(),), (where.tobytes(),))
     one, several = (
         run_until_idle(Engine(Generator(grey, 2, threads=1)), replace(request, particles=count)) for count in (1, 5)
     )

@@ -51,10 +51,10 @@ def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:
 def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_other(asked: str, precision: str) -> None:
     variant, options = REQUESTS[asked]
     model = small_model(variant)
-    wanted = [GenerateRequest(i, 9, 50 + i, COLD * (1 + 4 * i), **options) for i in range(3)]
+    wanted = [GenerateRequest(i, 9, 50 + i, temperature=COLD * (1 + 4 * i), **options) for i in range(3)]
     engine, tree = engine_of(model, precision)
     for seed in range(8):
-        painted(engine, GenerateRequest(9, 6, seed, COLD, **options))
+        painted(engine, GenerateRequest(9, 6, seed, temperature=COLD, **options))
     assert tree.bytes == sum(node.segments[label].bytes for node, label in tree.used) > 0
     before, found = engine.stats(), painted(engine, *wanted)
     assert engine.stats().shared_bytes - before.shared_bytes > 3 * tree.length
@@ -73,8 +73,8 @@ def strokes() -> Transformer:
 def test_a_stream_gets_the_shared_bytes_at_once(strokes: Transformer) -> None:
     engine, tree = engine_of(strokes)
     for seed in range(8):
-        painted(engine, GenerateRequest(0, 6, seed, COLD))
-    events = run_until_idle(engine, GenerateRequest(1, 1, 99, COLD, stream=True))
+        painted(engine, GenerateRequest(0, 6, seed, temperature=COLD))
+    events = run_until_idle(engine, GenerateRequest(1, 1, 99, temperature=COLD, stream=True))
     ((index, start, pixels),) = next(event for event in events if isinstance(event, Pixels)).painted
     assert (index, start) == (0, 0)
     assert len(pixels) > tree.length
@@ -85,10 +85,10 @@ STROKES = {**small_models.VARIANTS["strokes"], **small_models.CLASSES}
 UNLIKE = {**small_models.VARIANTS["pixels"], "causal_conv": False}  # with these it paints white beginnings
 WITHOUT_GROWTH = {
     # a seed that is sent again and again shows nothing about what others paint
-    "the same random numbers": (STROKES, lambda i: GenerateRequest(i, 1, 7, COLD)),
+    "the same random numbers": (STROKES, lambda i: GenerateRequest(i, 1, 7, temperature=COLD)),
     # completions of a picture begin alike, and have a prefix for that
     "known bytes": (STROKES, lambda i: GenerateRequest(0, 6, i, **TOP)),
-    "no common beginning": (UNLIKE, lambda i: GenerateRequest(0, 6, i, 5.0)),
+    "no common beginning": (UNLIKE, lambda i: GenerateRequest(0, 6, i, temperature=5.0)),
 }
 
 
@@ -125,7 +125,7 @@ def test_the_tree_is_bounded_and_forgets_what_was_unused(strokes: Transformer, m
     for label, kept, labels in ((1, 48, {1}), (2, 100_000, {1}), (2, 48, {2})):
         monkeypatch.setattr(prefix_tree, "KEPT", kept)
         for seed in range(16):
-            painted(engine, GenerateRequest(0, 6, seed, COLD, label=label))
+            painted(engine, GenerateRequest(0, 6, seed, temperature=COLD, label=label))
         if label == 1:
             tree.most_bytes = tree.bytes
         assert 0 < tree.bytes <= tree.most_bytes

@@ -69,7 +69,7 @@ CASES = {  # a command, run in a folder with everything else that it names: part
     "serve --model grey --model mnist-small --served-model-name a --served-model-name a=mnist-small": (
         "--served-model-name: two models have the name a, by which"
     ),
-    "serve --model grey --model=": "--model: a model's name must not be empty",
+    "serve --model grey --model=": "--model: a model must be a name or a directory, not ''",
     "serve --model grey --port 70000": "--port",
     "serve --model grey --slots 0": "--slots",
 }

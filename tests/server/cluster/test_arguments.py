@@ -33,7 +33,7 @@ def test_numbers_and_lists_may_be_texts_and_all_have_defaults() -> None:
         ({"replicas": 2, "max_replicas": 3}, "replicas excludes min_replicas and max_replicas"),
         ({"min_replicas": 3}, "min_replicas must be at most max_replicas"),
         ({"replica": 2}, "replica: unknown argument; known ones are allow_hosts, allow_origins, "),
-        ({"model": ""}, "model: a model's name must not be empty"),
+        ({"model": ""}, "model: a model must be a name or a directory, not ''"),
     ],
 )
 def test_a_wrong_argument_is_named(args: dict[str, Any], sentence: str) -> None:

@@ -1,6 +1,5 @@
 """The folder of `scanline sample --cluster`: its recipe, its missing images, and files that do not belong to it."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,17 +17,17 @@ from tests.support import shapes
 from tests.support.cluster.local_replicas import local_pool
 from tests.support.commands import refused, scanline
 
-RECIPE = Recipe("mnist-small", 12, 7, 1.0)
+RECIPE = Recipe("mnist-small", 12, 7, sampling={"temperature": 1.0})
 SEVENS = replace(RECIPE, class_name="7")
-GUIDED = replace(SEVENS, guidance=2.5)
+GUIDED = replace(SEVENS, sampling={"guidance": 2.5})
 OTHERS = {  # one recipe, another that needs another folder, the words about it
     "model": (RECIPE, replace(RECIPE, model="cifar10-small"), "images of mnist-small, n 12, seed 7, "),
     "n": (RECIPE, replace(RECIPE, n=13), "n 12, seed 7, temperature 1, not of"),
     "seed": (RECIPE, replace(RECIPE, seed=8), "n 12, seed 7, temperature 1, not of"),
     "class": (RECIPE, SEVENS, "n 12, seed 7, temperature 1, not of"),
-    "no class": (SEVENS, RECIPE, "n 12, seed 7, temperature 1, class 7, not of"),
-    "guidance": (SEVENS, GUIDED, r"temperature 1, class 7, not of .*, temperature 1, class 7, guidance 2\.5;"),
-    "other guidance": (GUIDED, replace(GUIDED, guidance=2.0), r", guidance 2\.5, not of .*, guidance 2;"),
+    "no class": (SEVENS, RECIPE, "n 12, seed 7, class 7, temperature 1, not of"),
+    "guidance": (SEVENS, GUIDED, r"class 7, temperature 1, not of .*, class 7, guidance 2\.5;"),
+    "other guidance": (GUIDED, replace(GUIDED, sampling={"guidance": 2.0}), r", guidance 2\.5, not of .*, guidance 2;"),
 }
 IMAGE = bytes(range(35))
 
@@ -48,11 +47,6 @@ def test_another_recipe_needs_another_folder(tmp_path: Path, what: str) -> None:
     assert open_folder(tmp_path / "new", replace(one, seed=99), True) == one  # a random seed gives way
     with pytest.raises(ValueError, match=f"contains .*{words}"):
         open_folder(tmp_path / "new", other, False)
-
-
-def test_a_recipe_of_an_older_version_has_no_class(tmp_path: Path) -> None:
-    (tmp_path / "recipe.json").write_text(json.dumps({"model": "mnist-small", "n": 12, "seed": 7, "temperature": 1.0}))
-    assert open_folder(tmp_path, RECIPE, False) == RECIPE
 
 
 def test_a_folder_is_of_the_model_that_painted_it_first(tmp_path: Path) -> None:
@@ -86,7 +80,7 @@ def test_an_image_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
 
 async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path) -> None:
     directory, missing = shapes.save(tmp_path / "guided", shapes.GUIDED), (1, 8, 30)
-    recipe = Recipe("guided", 40, 7, 1.0, "star", 2.5)
+    recipe = Recipe("guided", 40, 7, "star", {"temperature": 1.0, "guidance": 2.5})
     async with local_pool(directory) as (_, pool):
         task = folder_task(recipe, missing, pool, ModelInfo(*await pool.model()), tmp_path, lambda done: None)
         folder = Job(replace(task.request, id=next(pool.request_ids)), task)

@@ -51,8 +51,8 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
     "whole",
     [
         GenerateRequest(0, 9, seed=7, temperature=0.8),
-        GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS),
-        GenerateRequest(0, 8, 7, 1.0, PICTURES, HOLES, label=2, particles=3),
+        GenerateRequest(0, 8, 7, PICTURES, MASKS),
+        GenerateRequest(0, 8, 7, PICTURES, HOLES, label=2, particles=3),
         GenerateRequest(0, 9, 0, codes=Codes((b"some", b"other", b""), length=4, labelled=(True, False, True))),
         ScoreRequest(0, PICTURES * 4),
         ScoreRequest(0, PICTURES * 4, labels=(0, 1, 2, 3, 3, 2, 1, 0)),
@@ -66,7 +66,7 @@ def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreReq
 
 
 def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
-    shard = GenerateRequest(0, 8, 7, 1.0, PICTURES, MASKS).shard((5, 6))
+    shard = GenerateRequest(0, 8, 7, PICTURES, MASKS).shard((5, 6))
     assert (shard.known, shard.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
     assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
     job = RelayJob(GenerateRequest(0, 9, seed=7).shard((3, 5, 8)), 0, lambda event: None)

@@ -125,7 +125,7 @@ class Queue(RuleBasedStateMachine):
             with pytest.raises(QueueFullError):
                 reservation.extend(more, "")
             particles = 1
-        job = PaintJob(GenerateRequest(0, images, 0, 1.0, KNOWN, MASKS, particles=particles, client=client))
+        job = PaintJob(GenerateRequest(0, images, 0, KNOWN, MASKS, particles=particles, client=client))
         job.reservation = reservation
         self.live.append((job, reservation))
         return job, reservation
@@ -212,7 +212,7 @@ async def test_a_failure_ends_the_changes_and_the_wait() -> None:
 def test_it_counts_the_slots_of_its_images_until_they_are_done() -> None:
     holes = bytes([1] * 7 + [0] * 28), bytes([1] * 7 + [0] * 7 + [1] * 21)  # nothing known follows the first
     for request, finished, slots in (
-        (GenerateRequest(0, 4, 7, 1.0, (IMAGE, IMAGE), holes, particles=6), (0, 2, 2, 3, 1), [14, 13, 7, 7, 1, 0]),
+        (GenerateRequest(0, 4, 7, (IMAGE, IMAGE), holes, particles=6), (0, 2, 2, 3, 1), [14, 13, 7, 7, 1, 0]),
         (GenerateRequest(0, 3, 7, label=1, guidance=2.0), (2, 2, 0, 1), [6, 4, 4, 2, 0]),
     ):
         job = PaintJob(request)

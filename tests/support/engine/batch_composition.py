@@ -41,17 +41,17 @@ def watched(painter: Painter) -> dict[str, Image]:
     both = {"known": known, "mask": prefix["mask"] | mixed["mask"]}
     return {
         "free": [ImageSpec(1, 0)],
-        "tempered": [ImageSpec(1, 1, 0.5)],
+        "tempered": [ImageSpec(1, 1, temperature=0.5)],
         "of a class": [ImageSpec(1, 2, label=2)],
         "of a large seed": [ImageSpec(2**63 - 1, 12_345)],
         "known prefix": [ImageSpec(2, 0, **prefix)],
         "known prefix, of a class": [ImageSpec(2, 0, **prefix, label=1)],
-        "known midst": [ImageSpec(2, 1, 1.7, **midst)],
+        "known midst": [ImageSpec(2, 1, temperature=1.7, **midst)],
         "known bytes of every pixel": [ImageSpec(2, 2, **mixed, label=3)],
         "guided": _guided(ImageSpec(1, 3, label=1, guidance=2.5)),
-        "guided, known prefix": _guided(ImageSpec(2, 3, 0.9, **both, label=3, guidance=1.5)),
+        "guided, known prefix": _guided(ImageSpec(2, 3, temperature=0.9, **both, label=3, guidance=1.5)),
         "particles": _particles(ImageSpec(2, 4, **mixed, label=1)),
-        "particles, known prefix": _particles(ImageSpec(2, 5, 0.8, **both)),
+        "particles, known prefix": _particles(ImageSpec(2, 5, temperature=0.8, **both)),
         "code": [_coded(painter, known, label=2)],
     }
 

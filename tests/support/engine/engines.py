@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,20 +54,8 @@ class RecordingClient(EngineClient):
                 self.received.clear()
                 await self.received.wait()
 
-    def paint(
-        self,
-        images: int,
-        seed: int,
-        temperature: float = 1.0,
-        known: tuple[bytes, ...] = (),
-        masks: tuple[bytes, ...] = (),
-        stream: bool = False,
-        particles: int = 1,
-    ) -> AbstractContextManager[PaintJob]:
-        request = GenerateRequest(
-            next(self.request_ids), images, seed, temperature, known, masks, particles=particles, stream=stream
-        )
-        return self.run(PaintJob(request))
+    def paint(self, images: int, seed: int, **fields: Any) -> AbstractContextManager[PaintJob]:
+        return self.run(PaintJob(GenerateRequest(next(self.request_ids), images, seed, **fields)))
 
     def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[ScoreJob]:
         return self.run(ScoreJob(ScoreRequest(next(self.request_ids), images)))

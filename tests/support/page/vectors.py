@@ -153,7 +153,7 @@ def _first(seed: int) -> dict[str, Any]:
     """Byte 0 of a model without a start token, which has a histogram for it."""
     temperature = TEMPERATURES[seed % 3]
     generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), 1, backend="eager")
-    generator.place(0, ImageSpec(seed, 2, temperature))
+    generator.place(0, ImageSpec(seed, 2, temperature=temperature))
     byte = int(generator.image(0)[0])
     generator.close()
     draw = uniforms(torch.tensor(seed), torch.tensor(2), torch.tensor(0)).tolist()

@@ -31,6 +31,7 @@ IMAGES = 10  # of each request, in four slots
 KNOWN = np.random.default_rng(0).integers(0, 256, 35, np.uint8)
 SCORED = np.random.default_rng(1).integers(0, 256, (IMAGES, 35), np.uint8)
 HOLE = np.arange(35) % 5 < 2  # bytes known after unknown ones
+COMPLETED = {"known": (KNOWN.tobytes(),), "masks": (HOLE.tobytes(),)}
 PARTICLES = 3  # of a completion
 
 
@@ -58,7 +59,7 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient) -> Replayed
 
     async def streamed() -> tuple[list[bytes], list[int]]:
         streamed, ended = [b""] * IMAGES, []
-        with faulty_engine.paint(IMAGES, 7, 1.0, (KNOWN.tobytes(),), (HOLE.tobytes(),), True, PARTICLES) as job:
+        with faulty_engine.paint(IMAGES, 7, **COMPLETED, stream=True, particles=PARTICLES) as job:
             async for _ in job.changes():
                 part = job.task.take()
                 for index, first, data in part.frames:
