@@ -141,7 +141,7 @@ class Defaults:
         differ, or a number is out of its range."""
         if class_name is None and not prompt.strip():
             class_name = self.class_name
-        written = listed_in(config, prompt, "prompt")
+        written = listed_in(config, prompt, "prompt") if prompt else []
         if is_list(class_name) or written:
             if class_name is not None and prompt.strip():
                 raise InvalidInput("class and prompt exclude each other where one is a list; send one.", "class")
@@ -226,7 +226,7 @@ def is_list(class_name: object) -> bool:
 
 def _agreed(config: ModelConfig, label: int, class_name: str | None, prompt: str) -> int:
     """Return the label that class or prompt asks for; InvalidInput where they differ."""
-    prompted = label_of_prompt(config, prompt)
+    prompted = label_of_prompt(config, prompt) if prompt else 0
     if class_name is not None and prompted not in (0, label):
         raise InvalidInput("class and prompt name different classes; send one of them.", "class")
     return label or prompted

@@ -128,12 +128,12 @@ class GenerateRequest(SamplingParams):
         return sum(map(self.slots_of, self.indices))
 
     def check_slots(self, slots: int) -> None:
-        """Raise InvalidInput where an image takes more than all `slots` of an engine."""
-        if self.is_guided and slots < 2:
+        """Raise InvalidInput where an image takes more than all `slots` of an engine; 0: not known yet."""
+        if self.is_guided and slots == 1:
             message = "This server has one slot, and a guided image needs two."
             raise InvalidInput(message, "guidance", "guidance_not_supported")
         most = max(map(self.particles_of, self.indices)) if self.particles > 1 else 1
-        if most > slots:
+        if most > slots > 0:
             message = f"This server has {slots} slots, and an image of {most} particles needs one for each."
             raise InvalidInput(message, "particles")
 

@@ -14,14 +14,12 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.messages import Request as EngineRequest
 from scanline.model.tasks.task import Task
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.tracing import traced
 from scanline.server.engine.job import Job
-from scanline.server.engine.queue_limits import Reservation
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 
@@ -30,13 +28,13 @@ async def running(
     models: ModelRegistry, model: ServedModel, task: Task, client: str, pictures: UploadedPictures | None = None
 ) -> AsyncIterator[Job]:
     """Yield the job of a task until it is done or the context is left."""
-    with model.engine.reserve(task.count, client) as reservation:
-        # Room is taken before any picture is decoded: two slots for each guided image, else one.
-        _reserve_slots(task.request, models, model, reservation)
+    slots, counted = _slots(task, models, model)
+    with model.engine.reserve(slots, client, counted) as reservation:  # before any picture is decoded
         if pictures is not None:
             await pictures.fill(task)
-            # Only the masks tell which images have particles.
-            _reserve_slots(task.request, models, model, reservation)
+            slots, counted = _slots(task, models, model)  # only the masks tell which images have particles
+            if slots > reservation.images:
+                reservation.extend(slots - reservation.images, counted)
         request = replace(task.request, id=next(model.engine.request_ids), client=client)
         with traced(model.engine.run(Job(request, task), reservation)) as job:
             yield job
@@ -67,20 +65,20 @@ async def do_work(task: Task) -> None:
         await offload.collect(task.work(), task.work_bytes)
 
 
-def _reserve_slots(request: EngineRequest, models: ModelRegistry, model: ServedModel, reservation: Reservation) -> None:
-    """Take room for the slots of a request's images that are not reserved yet; InvalidInput where the engine has too
-    few slots for an image or the request needs more than one may have, QueueFullError where there is no room now."""
+def _slots(task: Task, models: ModelRegistry, model: ServedModel) -> tuple[int, str]:
+    """Return the slots that a task's images take, as far as is known of them, and in words how they are counted;
+    InvalidInput where the engine has too few for an image, or there may not be so many."""
+    request = task.request
     if not isinstance(request, GenerateRequest):
-        return
+        return task.count, ""
     request.check_slots(model.engine.max_slots_per_image)
     slots = request.slots
-    if slots == reservation.images:
-        return
+    if slots == task.count:
+        return slots, ""
     param = "guidance" if request.is_guided else "particles"
     if slots > models.max_images:
         each = ", two each unless it is 1," if request.is_guided else ""
         limit = f"above the limit of {models.max_images} per request"
         raise InvalidInput(f"{param}: {request.n} images take {slots} slots{each} {limit}.", param)
-    counted = "each guided image counted as two" if request.is_guided else "each particle counted as one"
-    reservation.extend(slots - reservation.images, counted)
     bind_contextvars(**{param: request.guidance if request.is_guided else slots})
+    return slots, ", each guided image counted as two" if request.is_guided else ", each particle counted as one"

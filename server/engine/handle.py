@@ -161,15 +161,16 @@ class EngineHandle(ABC):
             end()
 
     @contextmanager
-    def reserve(self, images: int, client: str = "") -> Iterator[Reservation]:
+    def reserve(self, images: int, client: str = "", counted: str = "") -> Iterator[Reservation]:
         """Reserve room for a request's images, before its upload is decoded; `run` gives it back image by image.
+        counted: as of `Reservation.extend`.
 
         What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the
         latter also in the context, where `Reservation.extend` finds none.
         """
         with self.held() as end:
             try:
-                reservation = self.admission.reserve(images, client, self.admitted_slots)
+                reservation = self.admission.reserve(images, client, self.admitted_slots, counted)
                 reservation.on_ended = end  # what is painted needs no engine until it is read
                 try:
                     yield reservation

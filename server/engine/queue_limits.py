@@ -67,10 +67,10 @@ class AdmissionControl:
         self.rate = rate or RateMeter()
         self.slots = 0  # of the engine at the last reservation
 
-    def reserve(self, images: int, client: str, slots: int) -> "Reservation":
+    def reserve(self, images: int, client: str, slots: int, counted: str = "") -> "Reservation":
         """Take room for a request's images; QueueFullError where there is none."""
         self.slots = slots
-        self._check(images, client, self.clients.get(client, QueueUsage()), self.total)
+        self._check(images, client, self.clients.get(client, QueueUsage()), self.total, counted)
         reservation = Reservation(self, client)
         self.clients.setdefault(client, QueueUsage())
         self.change(client, 1, images, 0)
@@ -80,7 +80,7 @@ class AdmissionControl:
     def extend(self, held: "Reservation", images: int, counted: str) -> None:
         """Take room for so many more images of a request; QueueFullError where there is none for all of them."""
         own, total = self.clients[held.client].without(held), self.total.without(held)
-        self._check(held.images + images, held.client, own, total, f", {counted}")
+        self._check(held.images + images, held.client, own, total, counted)
         self.change(held.client, 0, images, 0)
 
     def change(self, client: str, requests: int, images: int, unread_bytes: int, finished: int = 0) -> None:
@@ -91,7 +91,7 @@ class AdmissionControl:
             del self.clients[client]
         self.rate.update(finished, 0 < self.slots <= self.total.images)
 
-    def _check(self, images: int, client: str, own: QueueUsage, total: QueueUsage, counted: str = "") -> None:
+    def _check(self, images: int, client: str, own: QueueUsage, total: QueueUsage, counted: str) -> None:
         """Refuse a request for so many images of a client that holds `own` besides; `counted`: how they are counted."""
         limits = self.limits
         room = self.slots + limits.max_waiting_images
@@ -162,7 +162,7 @@ class Reservation:
 
     def extend(self, images: int, counted: str) -> None:
         """Take room for so many more images: what is known of the request now says that it needs them. `counted`: how,
-        for the message of QueueFullError."""
+        for the message of QueueFullError, after a comma."""
         self.admission.extend(self, images, counted)
         self.images += images
 

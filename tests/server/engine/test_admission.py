@@ -58,7 +58,7 @@ def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
     error = refusal(AdmissionControl(LIMITS), 9, "first")
     assert (error.code, error.retry_after) == ("client_queue_full", None)
     with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
-        AdmissionControl(LIMITS).reserve(2, "first", SLOTS).extend(7, "each particle counted as one")
+        AdmissionControl(LIMITS).reserve(2, "first", SLOTS).extend(7, ", each particle counted as one")
 
 
 def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_their_images() -> None:
