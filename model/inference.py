@@ -372,10 +372,8 @@ class Model:
         kind: type[PaintValues] = PaintValues
         given = None
         if image is not None:
-            kind, given = (
-                CompleteValues,
-                read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean),
-            )
+            kind = CompleteValues
+            given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
         elif sampling.pop("particles", None) is not None:
             raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
         task = self._planned(kind(n=n, seed=seed, class_name=class_name, sampling=sampling), given)

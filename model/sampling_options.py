@@ -52,8 +52,8 @@ class CompletionOptions(SamplingOptions, total=False):
 
 
 def spelled_out(function: Function, shown_as: Callable[[Any], Any] = lambda kind: get_args(kind)[0]) -> Function:
-    """Show the fields of a function's last parameter, `**options`, as its first keywords, and refuse all others;
-    shown_as: returns the annotation of one, by default its type."""
+    """Show the fields of a function's last parameter, `**options`, as its first keywords, and refuse all others; None
+    is as not given. shown_as: returns the annotation of one, by default its type."""
     signature = inspect.signature(function)
     *named, rest = signature.parameters.values()
     options = get_args(rest.annotation)[0].__annotations__
@@ -65,9 +65,11 @@ def spelled_out(function: Function, shown_as: Callable[[Any], Any] = lambda kind
     shown = signature.replace(parameters=[*named[:first], *keywords, *named[first:]])
 
     @wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        shown.bind(*args, **options)
-        return function(*args, **options)
+    def call(*args: Any, **given: Any) -> Any:
+        shown.bind(*args, **given)
+        return function(
+            *args, **{name: value for name, value in given.items() if value is not None or name not in options}
+        )
 
     call.__signature__ = shown  # type: ignore[attr-defined]
     return cast(Function, call)

@@ -49,12 +49,12 @@ class Recipe:
     n: int
     seed: int
     class_name: str | None = None
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)  # those that were given
     digest: str | None = None  # of the model, once a run has painted; no part of what a user asks for
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
-        drawn = "".join(f", {name} {value:g}" for name, value in self.sampling.items() if value is not None)
+        drawn = "".join(f", {name} {value:g}" for name, value in self.sampling.items())
         return f"{self.model}, n {self.n}, seed {self.seed}{shows}{drawn}"
 
 
