@@ -65,9 +65,3 @@ WAIT = 'tt.elementwise_inline_asm "griddepcontrol.wait"'
 def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
     for lines, found in {(WAIT, COPY): False, (COPY, WAIT): True, ("scf.for", WAIT, "scf.yield"): True}.items():
         assert early("\n".join(("tt.func public", *lines)), True) is found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("capability", ["80", *SMALL, "90", "100"])
-def test_no_kernel_in_a_shape_that_users_run_has_faults(capability: str) -> None:
-    assert compiled("--capability", capability)
