@@ -66,7 +66,10 @@ def spelled_out(function: Function, shown_as: Callable[[Any], Any] = lambda kind
 
     @wraps(function)
     def call(*args: Any, **given: Any) -> Any:
-        shown.bind(*args, **given)
+        try:
+            shown.bind(*args, **given)
+        except TypeError as error:
+            raise TypeError(f"{function.__qualname__}() {error}") from None
         return function(
             *args, **{name: value for name, value in given.items() if value is not None or name not in options}
         )

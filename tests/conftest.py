@@ -48,6 +48,7 @@ SHARED = {
     "tests/server/api/openai": "openai",
     "tests/model/training": "torch._dynamo and matplotlib",
     "tests/model/backends/cuda/test_particles.py": "torch._dynamo and matplotlib",
+    "tests/kernels/causal_conv/test_triton.py": "torch._dynamo and matplotlib",
     "tests/model/evaluation": "torch._dynamo and matplotlib",
     "tests/server/cli/train": "torch._dynamo and matplotlib",
     "tests/server/cli/test_evaluate.py": "torch._dynamo and matplotlib",

@@ -184,7 +184,7 @@ def test_a_completion_has_no_class_unless_one_is_asked_for() -> None:
     assert DEFAULTS.to_complete(GUIDED) == sampling(particles=4)
     assert DEFAULTS.to_complete(GUIDED, "star", guidance=2.0) == sampling(label=STAR, guidance=2.0)
     assert DEFAULTS.to_complete(GUIDED, particles=2).particles == 2
-    with pytest.raises(TypeError, match="unexpected keyword argument 'temprature'"):
+    with pytest.raises(TypeError, match=r"^Defaults\.to_complete\(\) got an unexpected keyword argument 'temprature'$"):
         DEFAULTS.to_complete(GUIDED, temprature=1)  # type: ignore[call-arg]
 
 
