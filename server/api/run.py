@@ -32,7 +32,7 @@ async def running(
     with model.engine.reserve(slots, client, counted) as reservation:  # before any picture is decoded
         if pictures is not None:
             await pictures.fill(task)
-            slots, counted = _slots(task, models, model)  # only the masks tell which images have particles
+            slots, counted = _slots(task, models, model)  # how many particles an image has depends on its mask
             if slots > reservation.images:
                 reservation.extend(slots - reservation.images, counted)
         request = replace(task.request, id=next(model.engine.request_ids), client=client)
