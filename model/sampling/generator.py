@@ -48,6 +48,7 @@ class Generator:
     ) -> None:
         """See `open_backend`, which may run a copy of the model on another device: `self.model` is what runs. spare:
         slots besides, of the scheduler's."""
+        threads = threads or resources.threads()
         opened = open_backend(model, slots + spare, threads, precision, backend)
         self.model = opened.model
         self.backend = opened.backend
@@ -61,7 +62,7 @@ class Generator:
         head = self.model.class_head
         self.model.class_head = None if head is None else head.to(self.model.device)
         on_cpu = self.model.device.type == "cpu"
-        self.classified_at_once = (threads or resources.threads()) if on_cpu else CLASSIFIED_AT_ONCE
+        self.classified_at_once = threads if on_cpu else CLASSIFIED_AT_ONCE
 
     @property
     def is_asynchronous(self) -> bool:

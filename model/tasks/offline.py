@@ -119,9 +119,8 @@ def paint_requests(model: Transformer, requests: Sequence[GenerateRequest]) -> l
 def loaded_engine(model: Transformer, slots: int, **options: Unpack[RunOptions]) -> Iterator[Engine]:
     """Yield an engine in this process with so many slots, or as many as are taken to make painting faster (on a GPU not
     measured)."""
-    most = 4096
-    if model.device.type == "cpu":
-        most = 128 * (options.get("threads") or resources.threads())
+    threads = options["threads"] = options.get("threads") or resources.threads()
+    most = 128 * threads if model.device.type == "cpu" else 4096
     generator = Generator(model, min(slots, most), **options)
     engine = Engine(generator)
     if model.device.type == "cpu" and generator.backend.prefills_in_chunks:

@@ -73,7 +73,7 @@ static inline PackedMatrix pack(const float* weights, const float* bias, int64_t
         const float* row = weights + rows[j] * inner;
         p.bias.data[j] = bias[rows[j]];
         float largest = 0;
-        for (int64_t k = 0; k < inner; k++) largest = std::fmax(largest, std::fabs(row[k]));
+        for (int64_t k = 0; type == INT8 && k < inner; k++) largest = std::fmax(largest, std::fabs(row[k]));
         p.scale.data[j] = largest / 127;
         const int64_t panel = j / PANEL * PANEL * padded_inner, column = j % PANEL;
         for (int64_t k = 0; k < inner; k++) {
