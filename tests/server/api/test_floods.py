@@ -1,4 +1,4 @@
-"""An honest client beside the flood of another: its images and its probes take at most about twice as long as alone."""
+"""An honest client beside the flood of another: its images and its probes take at most about three times as long."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from tests.support.server.running_server import Server, serve
 from tests.support.waiting import PATIENCE, wait_for
 
 SECONDS = 8.0
-NOISE = 0.2  # seconds, of a machine whose processors the flood, the client and the server share
+NOISE = 0.1  # seconds, of a machine whose processors the flood, the client and the server share
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +55,6 @@ def test_an_honest_client_beside_a_flood(server: Server, name: str) -> None:
             flood.kill()
             flood.wait(PATIENCE)
         print(f"{name}: images {alone[0]:.3f} -> {beside[0]:.3f} s, probes {alone[1]:.3f} -> {beside[1]:.3f} s")
-        assert beside[0] < 2 * alone[0] + NOISE
-        assert beside[1] < 2 * alone[1] + NOISE
+        assert beside[0] < 3 * alone[0] + NOISE
+        assert beside[1] < 3 * alone[1] + NOISE
         wait_for(lambda: client.get("/readyz").status_code == 200, "the server")
