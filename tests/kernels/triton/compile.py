@@ -209,22 +209,20 @@ def quick(capability: int) -> None:
         codes(kernels, Buffers.of(config, 1, torch.device("cpu")))
 
 
-# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons; attention's float32
-# heads of 64 on an A100
+# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons, and of any with the
+# oldest; attention's float32 heads of 64 where the tensor cores are not an H100's or a B200's
 GRADIENTS = ("walk_", "_norm_conv", "_segment_sums")  # kernels that training launches
 FEW_BYTES, WIDE_BYTES = 72, 650
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
 def known(kernel: Compiled) -> bool:
-    """Whether the only fault is a known spill: of a few registers of kernels with gradients, or on an A100 with heads
-    of 64 float32 numbers, which no preset and no shipped model has; of any kernel on cards with the least shared
-    memory."""
-    if len(kernel.faults) == 1 and 0 < kernel.spilled <= SMALL_CARD_BYTES and kernel.capability in SMALL:
-        return True
-    is_wide = {"v=float32", "value_width=64"} <= set(kernel.constants.split(", "))
-    limit = WIDE_BYTES if is_wide and kernel.capability == 80 else FEW_BYTES
-    return kernel.name.startswith(GRADIENTS) and len(kernel.faults) == 1 and 0 < kernel.spilled <= limit
+    """Whether the only fault is a known spill. No preset and no shipped model has heads of 64 float32 numbers."""
+    has_gradients = kernel.name.startswith(GRADIENTS)
+    is_wide = kernel.capability not in (90, 100) and {"v=float32", "value_width=64"} <= {*kernel.constants.split(", ")}
+    few = FEW_BYTES if has_gradients or triton.__version__.startswith("3.4.") else 0
+    small = SMALL_CARD_BYTES if kernel.capability in SMALL else 0
+    return len(kernel.faults) == 1 and 0 < kernel.spilled <= max(few, small, WIDE_BYTES * (is_wide and has_gradients))
 
 
 def largest_product() -> None:

@@ -24,14 +24,14 @@ def products_begin_at_zero(ttgir: str) -> bool:
     made_by = dict(re.findall(r"^\s*(%[\w#]+?)(?::\d+)? = (\S+) ", ttgir, re.MULTILINE))
     converted = dict(re.findall(r"(%\w+) = ttg\.convert_layout (%[\w#]+) ", ttgir))
     # Blackwell's products add to memory of their own, into which their start is stored unless they overwrite it
-    start = r"(?:= (?:ttng\.warp_group_dot|tt\.dot) %[\w#]+, %[\w#]+,|ttng\.tmem_(?:store|alloc)) (%[\w#]+)"
-    starts = re.findall(start, ttgir)
+    begun = r"(?:= (?:ttng\.warp_group_dot|tt\.dot) %[\w#]+, %[\w#]+,|ttng\.tmem_(?:store|alloc)) (%[\w#]+)"
+    starts = re.findall(begun, ttgir)
     assert starts or "ttng.tc_gen5_mma" in ttgir
     for start in starts:
         source = start
         while source in converted:
             source = converted[source]
         maker = made_by.get(source.partition("#")[0], "an argument of a loop")
-        if maker not in ("arith.constant", "an argument of a loop", "scf.for") and "dot" not in maker:
+        if maker not in ("arith.constant", "an argument of a loop", "scf.for", "ttng.tmem_load") and "dot" not in maker:
             return False
     return True
