@@ -212,7 +212,7 @@ def quick(capability: int) -> None:
 # Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons, and of any with the
 # oldest; attention's float32 heads of 64 where the tensor cores are not an H100's or a B200's
 GRADIENTS = ("walk_", "_norm_conv", "_segment_sums")  # kernels that training launches
-FEW_BYTES, WIDE_BYTES = 72, 650
+FEW_BYTES, WIDE_BYTES = 72, 656
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
