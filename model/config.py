@@ -5,10 +5,10 @@ width, K mixture components. A byte is one channel of one pixel, in raster order
 random numbers and bits are counted in bytes, whatever a step is.
 """
 
+import re
 import unicodedata
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from scanline.kernels import BEYOND, LARGEST_IMAGE, MAX_DEPTH, MAX_WIDTH
@@ -239,11 +239,11 @@ def plain(text: str) -> str:
     return spaced(text).lower()
 
 
+@lru_cache(maxsize=16)  # of a long prompt it is asked for several times, milliseconds each
 def spaced(text: str) -> str:
     """Return a text in NFC, with one space between words; ValueError for too many combining marks in a row."""
-    marks = {each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])}
-    runs = groupby(text, marks.__contains__) if marks else ()
-    if any(is_mark and sum(1 for _ in run) > MAX_MARKS for is_mark, run in runs):
+    marks = "".join(each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0]))
+    if marks and re.search(f"[{marks}]{{{MAX_MARKS + 1}}}", text):
         raise ValueError(f"more than {MAX_MARKS} combining marks in a row")
     return " ".join(unicodedata.normalize("NFC", text).split())
 
