@@ -239,7 +239,7 @@ def plain(text: str) -> str:
     return spaced(text).lower()
 
 
-@lru_cache(maxsize=16)  # of a long prompt it is asked for several times, milliseconds each
+@lru_cache(maxsize=4)  # a request asks for its prompt several times, milliseconds each where it is long
 def spaced(text: str) -> str:
     """Return a text in NFC, with one space between words; ValueError for too many combining marks in a row."""
     marks = "".join(each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0]))

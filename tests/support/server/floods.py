@@ -166,6 +166,7 @@ async def handshakes(port: int) -> None:
 
 FEW_FRAGMENTS = b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 1000 + b"\x80\x80\0\0\0\0"  # empty ones
 WRONG_KEYS = b"".join(b"authorization: Bearer %d\r\n" % number for number in range(200))
+MARKED = 500 * ("a" + 15 * "\u0301" + 15 * "\u0323")
 FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "tiny_chunks": (tiny_chunks, 32),
     "resets": (resets, 64),
@@ -185,7 +186,7 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "particles": (partial(ask, EDITS, lambda: {"image": _picture(), "keep_rows": 14, "particles": 64}), 16),
     "classifications": (partial(ask, CLASSIFICATIONS, lambda: {"image": [_picture()] * 64}), 16),
     "likelihoods": (partial(ask, LIKELIHOODS, lambda: {"image": [_picture()] * 64, "per_pixel": True}), 16),
-    "prompts": (partial(ask, GENERATIONS, lambda: {"prompt": 500 * ("a" + 15 * "\u0301" + 15 * "\u0323")}), 6),
+    "prompts": (partial(ask, GENERATIONS, lambda: {"prompt": os.urandom(4).hex() + MARKED}), 6),
     "scans": (partial(ask, EDITS, lambda: _edit(text(of_scans(MAX_SCANS, LARGE))) | {"size_policy": "resize"}), 6),
     "webp_sheets": (partial(ask, GENERATIONS, lambda: SHEET, accept="image/webp"), 6),
     "unread_answers": (partial(ask, GENERATIONS, lambda: {"n": 64}, read=False), 24),
