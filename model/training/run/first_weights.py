@@ -27,23 +27,31 @@ def first_weights(
     config, weights = model.config, model.state_dict()
     if layers is not None:
         config = _grow(weights, config, layers, seed, directory)
-    changed = dataclasses.replace(config, classes=classes, class_biases=config.class_biases and bool(classes))
-    if config.classes == classes:
-        return changed, weights
-    table = weights.pop("classes", torch.zeros(1, config.model_width))  # [1 + number of classes, D]
-    row_of = {name: row for row, name in enumerate(config.class_names, start=1)}
-    rows = [0, *(row_of.get(name, 0) for name in changed.class_names)]
-    for name in [name for name in weights if name.endswith(".class_bias")]:
-        biases = weights.pop(name)
-        if classes:
-            weights[name] = biases[rows].clone()
-        else:
-            weights[name.replace("class_bias", "bias")] += biases[0]
-    if classes:
-        weights["classes"] = table[rows].clone()
-    else:
-        _add_to_input(weights, config, table[0], directory)
+    changed = with_classes(config, classes)
+    if config.classes != classes:
+        _change_classes(weights, config, changed, directory)
+    for name, weight in Transformer(changed).state_dict().items():
+        weights.setdefault(name, torch.zeros_like(weight))  # of classes, where the model has none
     return changed, weights
+
+
+def with_classes(config: ModelConfig, classes: tuple[tuple[str, ...], ...]) -> ModelConfig:
+    """Return the configuration with these classes, and with biases for them unless it is plain, as the paper's are."""
+    biases = bool(classes) and (config.class_biases or config.step == "pixel")
+    return dataclasses.replace(config, classes=classes, class_biases=biases)
+
+
+def _change_classes(weights: Weights, config: ModelConfig, changed: ModelConfig, directory: Path) -> None:
+    """Replace the vectors of the classes of `config` by those of `changed`, IN PLACE."""
+    tables = {name: weights.pop(name) for name in [*weights] if name == "classes" or name.endswith(".class_bias")}
+    if changed.classes:
+        row_of = {name: row for row, name in enumerate(config.class_names, start=1)}
+        rows = [0, *(row_of.get(name, 0) for name in changed.class_names)]  # of tables [1 + number of classes, D]
+        weights |= {name: table[rows] for name, table in tables.items()}
+        return
+    _add_to_input(weights, config, tables.pop("classes")[0], directory)
+    for name, table in tables.items():
+        weights[name.replace("class_bias", "bias")] += table[0]
 
 
 def _grow(weights: Weights, config: ModelConfig, layers: int, seed: int, directory: Path) -> ModelConfig:

@@ -14,7 +14,7 @@ from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.model_dir import load_config
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.presets import PRESETS
-from scanline.model.training.run.first_weights import first_weights
+from scanline.model.training.run.first_weights import first_weights, with_classes
 from scanline.model.training.run.plateau import is_plateau, plateau_recipe
 from scanline.model.training.run.sizing import UNBOUNDED, measured, network, recipe
 from scanline.model.training.run.state import load_state, saved_configs
@@ -64,8 +64,7 @@ def plan(
     if preset is not None:
         model, training = PRESETS[preset].model, PRESETS[preset].training
         mixes = model.causal_conv if neighbours is None else neighbours
-        biases = bool(classes) and model.step == "pixel"  # the paper's networks stay plain
-        model = dataclasses.replace(model, classes=classes, causal_conv=mixes, class_biases=biases)
+        model = dataclasses.replace(with_classes(model, classes), causal_conv=mixes)
         if minutes is not None and updates is None:
             changes = changes | {"updates": UNBOUNDED}
         _check_size(f"the preset {preset}", model, images)
@@ -86,7 +85,7 @@ def plan(
             sized = network(
                 images, dataclasses.replace(training, **changes), predicts, neighbours, layers, width, device
             )
-            model = dataclasses.replace(sized, classes=classes, class_biases=bool(classes))
+            model = with_classes(sized, classes)
     training = dataclasses.replace(training, **changes)
     if resumed is None or preset is not None:
         model = dataclasses.replace(model, mirrored=training.flip)

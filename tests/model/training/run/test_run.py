@@ -224,6 +224,7 @@ def test_what_is_predicted_and_mixed_can_be_chosen() -> None:
         network(data, training, "x")
 
 
+Classes = tuple[tuple[str, ...], ...]
 ANIMALS = (("cat",), ("dog", "hound"))
 MORE = (("dog",), ("owl",), ("cat",))
 
@@ -234,11 +235,11 @@ def parameters(model: Transformer, label: int) -> torch.Tensor:
 
 
 def continued(
-    directory: Path, variant: str, before: tuple[tuple[str, ...], ...], after: tuple[tuple[str, ...], ...]
+    directory: Path, variant: str, before: Classes, after: Classes, biases: bool = True
 ) -> tuple[Transformer, Transformer]:
     """A model with the classes `before`, and one that continues from its saved weights with the classes `after`."""
     model = small_models.model(
-        small_models.config(**small_models.VARIANTS[variant], classes=before, class_biases=bool(before))
+        small_models.config(**small_models.VARIANTS[variant], classes=before, class_biases=biases and bool(before))
     )
     save_model(model, directory, torch.float32)
     config, weights = first_weights(directory, after)
@@ -252,12 +253,15 @@ def continued(
 def test_a_model_without_classes_paints_the_same_with_each_of_them(tmp_path: Path, variant: str) -> None:
     old, new = continued(tmp_path, variant, (), ANIMALS)
     assert new.classes.shape == (3, new.config.model_width)
+    assert new.config.class_biases == (variant == "strokes")  # the paper's networks stay plain
     for label in range(3):
         assert torch.equal(parameters(old, 0), parameters(new, label))
 
 
-def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(tmp_path: Path) -> None:
-    old, new = continued(tmp_path, "strokes", ANIMALS, MORE)
+@pytest.mark.parametrize("biases", [False, True])
+def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(tmp_path: Path, biases: bool) -> None:
+    old, new = continued(tmp_path, "strokes", ANIMALS, MORE, biases)
+    assert new.config.class_biases
     for label, before in ((0, 0), (1, 2), (2, 0), (3, 1)):
         assert torch.equal(parameters(old, before), parameters(new, label))
     assert not torch.equal(parameters(old, 1), parameters(old, 2))
