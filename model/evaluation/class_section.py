@@ -50,7 +50,7 @@ def class_section(config: ModelConfig, evaluation: dict[str, Any], found: ClassM
             "<p>The model itself is a classifier: a test image has the class with which it"
             f"{' and its mirror image' if config.mirrored else ''} costs the fewest bits. That"
             f" is right for {right['accuracy']:.2%} ± {right['standard_error']:.2%} of {right['images']:,} test images,"
-            f" at {right['readings'] // right['images']} readings an image.</p>",
+            f" at {right['readings'] // right['images']} readings an image{sure_share(right)}.</p>",
             _figure(
                 "plot", f'src="{data_url(plot)}"', "Confusion matrix of test images", "Test images: % of each row."
             ),

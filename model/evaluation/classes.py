@@ -67,6 +67,7 @@ class Answers:
 
     true: np.ndarray  # [n] int64, the class of each
     posterior: np.ndarray  # [n, K] float64
+    temperature: float | None = None  # of the posterior, where it was fitted to every second image
 
     @property
     def confusion(self) -> np.ndarray:
@@ -76,15 +77,18 @@ class Answers:
     def figures(self) -> dict[str, Any]:
         """Return what evaluation.json holds of them."""
         count, right = len(self.true), int(self.confusion.trace())
-        sure = self.posterior.max(axis=1) > SURE
-        return {
+        # Sure answers are counted of the images that no temperature was fitted to.
+        rest = slice(None) if self.temperature is None else slice(1, None, 2)
+        sure = self.posterior[rest].max(axis=1) > SURE
+        fitted = {} if self.temperature is None else {"temperature": self.temperature}
+        return fitted | {
             "accuracy": right / count,
             "standard_error": sqrt(right * (count - right) / count) / count,
             "images": count,
             "sure": {
                 "above": SURE,
                 "images": int(sure.sum()),
-                "right": float((self.posterior.argmax(axis=1) == self.true)[sure].mean()) if sure.any() else None,
+                "right": float((self.posterior.argmax(axis=1) == self.true)[rest][sure].mean()) if sure.any() else None,
             },
             "confusion": self.confusion.tolist(),
         }
@@ -149,7 +153,12 @@ def measure_classes(
             requests = [GenerateRequest(0, each, seed, label=label, guidance=weight) for label in labels.tolist()]
             samples.append(_sample(model, classifier, requests, stage, **options))
     by_head = answers_by_head(model, test, classes, stage, labels)
-    by_bits = Answers(classes[:first].astype(np.int64), classification.posterior(compared)) if first else None
+    by_bits = None
+    if first:
+        temperature = classification.fitted_temperature(compared[::2], classes[:first:2])
+        by_bits = Answers(
+            classes[:first].astype(np.int64), classification.posterior(compared / temperature), temperature
+        )
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
     unguided = samples[0] if samples else None
     read = first * classification.readings(model.config)

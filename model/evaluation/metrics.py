@@ -155,7 +155,8 @@ def sure_share(figures: dict[str, Any]) -> str:
     sure = figures.get("sure", {"images": 0})
     if not sure["images"]:
         return ""
-    return f"; of {sure['images']:,} answers above {sure['above']:g}, {sure['right']:.2%} are right"
+    at = f" at temperature {figures['temperature']:g}" if "temperature" in figures else ""
+    return f"; of {sure['images']:,} answers above {sure['above']:g}{at}, {sure['right']:.2%} are right"
 
 
 def _guidance_rows(guidance: dict[str, Any]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from scanline.model.atomic import write_atomically
 from scanline.model.config import ModelConfig
 from scanline.model.images.cleaning import Cleaning
+from scanline.model.likelihood.classification import read_temperature
 from scanline.model.likelihood.typicality import Typicality
 from scanline.model.named_files import FileError, read_file
 from scanline.model.precision import DEFAULT
@@ -47,6 +48,7 @@ class ModelInfo:
     typicality: Typicality | None = None
     bits_per_dim: float | None = None  # of the test images
     has_class_head: bool = False
+    bits_temperature: float = 1.0  # of classes by bits
 
 
 def read_info(directory: Path) -> ModelInfo:
@@ -59,6 +61,7 @@ def read_info(directory: Path) -> ModelInfo:
         _evaluated(directory, "typical", Typicality.from_dict),
         tested_bits_per_dim(directory),
         (directory / CLASS_HEAD).exists(),
+        _evaluated(directory, "classes", read_temperature) or 1.0,
     )
 
 

@@ -4,16 +4,21 @@ By the class head, where a model has one (model/network/class_head.py): from one
 By bits: a class-conditional model is a generative classifier. By Bayes, with every class equally likely before, a
 class's probability given the image is in proportion to 2^-bits. A model that was trained on mirrored images too reads
 an image both ways, and its classes are compared by the mean of both: what speaks for a class by chance in one seldom
-does in the other. The arithmetic is numpy's, for processes without torch.
+does in the other. Bits are surer than they are right; an evaluation fits the temperature that they are divided by
+(Guo et al., On Calibration of Modern Neural Networks, ICML 2017). The arithmetic is numpy's, for processes without
+torch.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
+
+TEMPERATURES = np.geomspace(1, 16, 81)  # that are tried
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Classification:
     noisy: np.ndarray  # [n] bool, whether each image had noise of codecs or scanners
     tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
     logits: np.ndarray | None = None  # [n, K] float32, of the class head; None: the model has none
+    temperature: float = 1.0  # of classes by bits; of an image with noise, whose bytes have a tolerance, 1
 
     @property
     def posterior(self) -> np.ndarray:
@@ -39,7 +45,9 @@ class Classification:
     @property
     def posterior_by_bits(self) -> np.ndarray | None:
         """The probability of each class given each image by bits, [n, K] float64; None where these were not read."""
-        return None if self.compared_bits is None else posterior(self.compared_bits)
+        if self.compared_bits is None:
+            return None
+        return posterior(self.compared_bits / np.where(self.noisy, 1.0, self.temperature)[:, None])
 
     @property
     def best(self) -> tuple[str, ...]:
@@ -65,6 +73,23 @@ def posterior(bits: np.ndarray) -> np.ndarray:
     weights = np.exp2(np.where(np.isinf(least), 0.0, least) - bits)
     weights = np.where(np.isinf(least), 1.0, weights)
     return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float:
+    """Return the temperature under which the posterior of images by their bits [n, K] gives the true `classes` [n] the
+    highest likelihood."""
+    true = np.arange(len(classes)), classes
+    costs = [-np.log(np.maximum(posterior(bits / each)[true], np.finfo(float).tiny)).sum() for each in TEMPERATURES]
+    return round(float(TEMPERATURES[np.argmin(costs)]), 3)
+
+
+def read_temperature(data: Any) -> float:
+    """Return the temperature that an evaluation.json holds under "classes"; ValueError where it is none."""
+    found = data.get("classification") if isinstance(data, dict) else None
+    value = found.get("temperature", 1.0) if isinstance(found, dict) else 1.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 100:
+        raise ValueError(f"temperature must be a number from 0.01 to 100, not {value!r}")
+    return float(value)
 
 
 def mixture_bits(bits: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from scanline.model.images.cleaning import Cleaned
 from scanline.model.images.pictures import open_picture, pixels
 from scanline.model.inference import load
 from scanline.model.inputs import InvalidInput
-from scanline.model.likelihood.classification import Classification, posterior
+from scanline.model.likelihood.classification import Classification, fitted_temperature, posterior
 from scanline.model.likelihood.marginal_likelihood import check_repeats, estimate
 from scanline.model.likelihood.typicality import TYPICAL, Typicality
 from scanline.model.network.transformer import Transformer
@@ -98,6 +98,18 @@ def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
     found = Classification(("a", "b", "c"), bits, bits, np.zeros(3, bool))
     np.testing.assert_allclose(found.posterior, [[8 / 13, 4 / 13, 1 / 13], [0.5, 0.5, 0.0], [1 / 3] * 3])
     assert found.best == ("a", "a", "a")
+
+
+def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not_that_of_a_noisy_image() -> None:
+    chance = np.random.default_rng(3)
+    right = posterior(chance.exponential(4, (4000, 3)))
+    classes = (right.cumsum(axis=1) < chance.random((4000, 1))).sum(axis=1)
+    bits = -3 * np.log2(right)  # three times as sure
+    temperature = fitted_temperature(bits, classes)
+    assert temperature == pytest.approx(3, rel=0.1)
+    found = Classification(("a", "b", "c"), bits, bits, np.arange(4000) == 1, temperature=3.0)
+    np.testing.assert_allclose(found.posterior[[0, 2]], right[[0, 2]])
+    np.testing.assert_allclose(found.posterior[1], posterior(bits[1]))
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])

@@ -4,6 +4,7 @@ guided. An evaluated model has ranges of bits that no image of it lies in, and c
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,8 @@ GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predi
 def evaluate(directory: Path) -> Path:
     """Add an evaluation to a saved model; return its directory."""
     typical = Typicality(1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS))))
-    parts = {"typical": typical.to_dict(), "clean": Cleaning(0, 254).to_dict()}
+    parts: dict[str, Any] = {"typical": typical.to_dict(), "clean": Cleaning(0, 254).to_dict()}
+    parts["classes"] = {"classification": {"temperature": 2.0}}
     write_evaluation(directory, {"precision": "exact", "bits_per_dim": 1.5, **parts})
     return directory
 

@@ -74,6 +74,19 @@ def test_tested_bits_per_dim_is_the_number_that_an_evaluation_left(tmp_path: Pat
         model_dir.tested_bits_per_dim(tmp_path)
 
 
+def test_the_temperature_of_bits_is_the_one_that_an_evaluation_left(tmp_path: Path) -> None:
+    save_model(small_models.model(small_models.config()), tmp_path)
+    assert model_dir.read_info(tmp_path).bits_temperature == 1
+    for value, said in ((2.5, None), ("low", "'low'"), (0, "0"), (True, "True")):
+        classes = {"classification": {"temperature": value}}
+        (tmp_path / "evaluation.json").write_text(json.dumps({"classes": classes}))
+        if said is None:
+            assert model_dir.read_info(tmp_path).bits_temperature == value
+            continue
+        with pytest.raises(ModelDirectoryError, match=f"temperature must be a number from 0.01 to 100, not {said}"):
+            model_dir.read_info(tmp_path)
+
+
 def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path: Path) -> None:
     exact = {"dataset": "mnist", "precision": "exact", "bits_per_dim": 1.0, "images": 9}
     model_dir.write_evaluation(tmp_path, exact | {"quality": {"samples": 60}})
