@@ -157,7 +157,7 @@ def measure_classes(
     if first:
         temperature = classification.fitted_temperature(compared[::2], classes[:first:2])
         by_bits = Answers(
-            classes[:first].astype(np.int64), classification.posterior(compared / temperature), temperature
+            classes[:first].astype(np.int64), classification.posterior(compared, temperature), temperature
         )
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
     unguided = samples[0] if samples else None

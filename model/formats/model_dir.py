@@ -48,7 +48,7 @@ class ModelInfo:
     typicality: Typicality | None = None
     bits_per_dim: float | None = None  # of the test images
     has_class_head: bool = False
-    bits_temperature: float = 1.0  # of classes by bits
+    temperature_by_bits: float | None = None  # of the posterior of classes by bits
 
 
 def read_info(directory: Path) -> ModelInfo:
@@ -61,7 +61,7 @@ def read_info(directory: Path) -> ModelInfo:
         _evaluated(directory, "typical", Typicality.from_dict),
         tested_bits_per_dim(directory),
         (directory / CLASS_HEAD).exists(),
-        _evaluated(directory, "classes", read_temperature) or 1.0,
+        _evaluated(directory, "classes", read_temperature),
     )
 
 

@@ -4,9 +4,9 @@ By the class head, where a model has one (model/network/class_head.py): from one
 By bits: a class-conditional model is a generative classifier. By Bayes, with every class equally likely before, a
 class's probability given the image is in proportion to 2^-bits. A model that was trained on mirrored images too reads
 an image both ways, and its classes are compared by the mean of both: what speaks for a class by chance in one seldom
-does in the other. Bits are surer than they are right; an evaluation fits the temperature that they are divided by
-(Guo et al., On Calibration of Modern Neural Networks, ICML 2017). The arithmetic is numpy's, for processes without
-torch.
+does in the other. Bits are surer than they are right, and the more so the more a picture costs; so an evaluation fits
+a temperature relative to those bits (Guo et al., On Calibration of Modern Neural Networks, ICML 2017: one temperature
+for all). The arithmetic is numpy's, for processes without torch.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
 
-TEMPERATURES = np.geomspace(1, 16, 81)  # that are tried
+TEMPERATURES = np.geomspace(0.0001, 1, 161)  # that are tried
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Classification:
     noisy: np.ndarray  # [n] bool, whether each image had noise of codecs or scanners
     tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
     logits: np.ndarray | None = None  # [n, K] float32, of the class head; None: the model has none
-    temperature: float = 1.0  # of classes by bits; of an image with noise, whose bytes have a tolerance, 1
+    temperature: float | None = None  # of `posterior`, for images without noise, all bytes of which count
 
     @property
     def posterior(self) -> np.ndarray:
@@ -47,7 +47,8 @@ class Classification:
         """The probability of each class given each image by bits, [n, K] float64; None where these were not read."""
         if self.compared_bits is None:
             return None
-        return posterior(self.compared_bits / np.where(self.noisy, 1.0, self.temperature)[:, None])
+        fitted = posterior(self.compared_bits, self.temperature)
+        return np.where(self.noisy[:, None], posterior(self.compared_bits), fitted)
 
     @property
     def best(self) -> tuple[str, ...]:
@@ -66,29 +67,36 @@ class Classification:
         return np.ones(len(self.noisy), bool) if self.typical is None else self.typical | self.noisy
 
 
-def posterior(bits: np.ndarray) -> np.ndarray:
+def posterior(bits: np.ndarray, temperature: float | None = None) -> np.ndarray:
     """Return the probabilities [..., K] of K classes, equally likely before, given what an image costs under each,
-    bits [..., K] float64. An image that no class allows says nothing: its probabilities are equal."""
+    bits [..., K] float64. An image that no class allows says nothing: its probabilities are equal. With a temperature a
+    class that costs this share more than the best one is half as probable; without one it is by Bayes, a class that
+    costs a bit more."""
     least = bits.min(axis=-1, keepdims=True)
-    weights = np.exp2(np.where(np.isinf(least), 0.0, least) - bits)
-    weights = np.where(np.isinf(least), 1.0, weights)
+    least = np.where(np.isinf(least), 0.0, least)
+    above = bits - least
+    if temperature is not None:
+        above /= temperature * np.where(least > 0, least, 1.0)
+    weights = np.where(np.isinf(above).all(axis=-1, keepdims=True), 1.0, np.exp2(-above))
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float:
-    """Return the temperature under which the posterior of images by their bits [n, K] gives the true `classes` [n] the
+    """Return the temperature with which the posterior of images by their bits [n, K] gives the true `classes` [n] the
     highest likelihood."""
     true = np.arange(len(classes)), classes
-    costs = [-np.log(np.maximum(posterior(bits / each)[true], np.finfo(float).tiny)).sum() for each in TEMPERATURES]
-    return round(float(TEMPERATURES[np.argmin(costs)]), 3)
+    costs = [-np.log(np.maximum(posterior(bits, each)[true], np.finfo(float).tiny)).sum() for each in TEMPERATURES]
+    return round(float(TEMPERATURES[np.argmin(costs)]), 6)
 
 
-def read_temperature(data: Any) -> float:
-    """Return the temperature that an evaluation.json holds under "classes"; ValueError where it is none."""
+def read_temperature(data: Any) -> float | None:
+    """Return the temperature that an evaluation.json holds under "classes", if any; ValueError where it is none."""
     found = data.get("classification") if isinstance(data, dict) else None
-    value = found.get("temperature", 1.0) if isinstance(found, dict) else 1.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 100:
-        raise ValueError(f"temperature must be a number from 0.01 to 100, not {value!r}")
+    value = found.get("temperature") if isinstance(found, dict) else None
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0001 <= value <= 1:
+        raise ValueError(f"temperature must be a number from 0.0001 to 1, not {value!r}")
     return float(value)
 
 

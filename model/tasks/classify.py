@@ -78,7 +78,7 @@ class ClassifyTask(ReadTask):
             whole = mixture_bits(bits) if bits is not None and not self.headed else self.totals[: self.headed]
             tails = self.model.typicality.tail_probabilities(whole, self.images, self.noisy)
         logits = self.logits if self.headed else None
-        temperature = self.model.bits_temperature
+        temperature = self.model.temperature_by_bits
         return Classification(config.class_names, bits, compared, self.noisy, tails, logits, temperature)
 
 

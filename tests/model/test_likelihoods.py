@@ -104,12 +104,14 @@ def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not
     chance = np.random.default_rng(3)
     right = posterior(chance.exponential(4, (4000, 3)))
     classes = (right.cumsum(axis=1) < chance.random((4000, 1))).sum(axis=1)
-    bits = -3 * np.log2(right)  # three times as sure
-    temperature = fitted_temperature(bits, classes)
-    assert temperature == pytest.approx(3, rel=0.1)
-    found = Classification(("a", "b", "c"), bits, bits, np.arange(4000) == 1, temperature=3.0)
+    above = np.log2(right.max(axis=1, keepdims=True) / right)
+    bits = chance.uniform(100, 900, (4000, 1)) * (1 + 0.01 * above)
+    assert fitted_temperature(bits, classes) == pytest.approx(0.01, rel=0.1)
+    bits[3], bits[4], bits[5] = np.inf, (np.inf, 100, 101), (0, 0, 0.02)
+    found = Classification(("a", "b", "c"), bits, bits, np.arange(4000) == 1, temperature=0.01)
     np.testing.assert_allclose(found.posterior[[0, 2]], right[[0, 2]])
     np.testing.assert_allclose(found.posterior[1], posterior(bits[1]))
+    np.testing.assert_allclose(found.posterior[3:6], [[1 / 3] * 3, [0, 2 / 3, 1 / 3], [4 / 9, 4 / 9, 1 / 9]])
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])

@@ -28,7 +28,7 @@ def evaluate(directory: Path) -> Path:
     """Add an evaluation to a saved model; return its directory."""
     typical = Typicality(1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS))))
     parts: dict[str, Any] = {"typical": typical.to_dict(), "clean": Cleaning(0, 254).to_dict()}
-    parts["classes"] = {"classification": {"temperature": 2.0}}
+    parts["classes"] = {"classification": {"temperature": 0.02}}
     write_evaluation(directory, {"precision": "exact", "bits_per_dim": 1.5, **parts})
     return directory
 

@@ -63,7 +63,7 @@ def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: Cla
     assert found.by_bits is not None
     np.testing.assert_array_equal(found.by_bits.confusion, expected)
     assert found.by_bits.temperature is not None
-    law = posterior(under.double().numpy() / found.by_bits.temperature)
+    law = posterior(under.double().numpy(), found.by_bits.temperature)
     assert_close("posterior by bits", torch.from_numpy(law), torch.from_numpy(found.by_bits.posterior))
     drawn = -(torch.logsumexp(-under * np.log(2), 1) / np.log(2) - np.log2(10)) / CONFIG.bytes
     assert found.any_class is not None
@@ -110,9 +110,9 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     assert (figures["classification"]["images"], figures["classification"]["readings"]) == (100, 1000)
     assert figures["by_head"]["sure"] == {"above": 0.99, "images": 50, "right": 1.0}
     assert figures["by_head"].items() < figures["classification"].items()
-    fitted = replace(by_bits, temperature=2.0).figures()
-    assert (fitted["temperature"], fitted["accuracy"], fitted["sure"]["images"]) == (2.0, 0.82, 25)  # every second one
-    assert sure_share(fitted) == "; of 25 answers above 0.99 at temperature 2, 100.00% are right"
+    fitted = replace(by_bits, temperature=0.01).figures()
+    assert (fitted["temperature"], fitted["accuracy"], fitted["sure"]["images"]) == (0.01, 0.82, 25)  # every second one
+    assert sure_share(fitted) == "; of 25 answers above 0.99 at temperature 0.01, 100.00% are right"
     assert figures["samples"]["as_asked"] == pytest.approx(10 / 19)
     assert figures["samples"]["as_asked_of_each"] == pytest.approx([10 / 19] * 10)
     assert (figures["samples"]["each"], figures["samples"]["seed"]) == (19, 3)

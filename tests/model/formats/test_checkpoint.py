@@ -76,14 +76,14 @@ def test_tested_bits_per_dim_is_the_number_that_an_evaluation_left(tmp_path: Pat
 
 def test_the_temperature_of_bits_is_the_one_that_an_evaluation_left(tmp_path: Path) -> None:
     save_model(small_models.model(small_models.config()), tmp_path)
-    assert model_dir.read_info(tmp_path).bits_temperature == 1
-    for value, said in ((2.5, None), ("low", "'low'"), (0, "0"), (True, "True")):
+    assert model_dir.read_info(tmp_path).temperature_by_bits is None
+    for value, said in ((0.25, None), ("low", "'low'"), (0, "0"), (True, "True")):
         classes = {"classification": {"temperature": value}}
         (tmp_path / "evaluation.json").write_text(json.dumps({"classes": classes}))
         if said is None:
-            assert model_dir.read_info(tmp_path).bits_temperature == value
+            assert model_dir.read_info(tmp_path).temperature_by_bits == value
             continue
-        with pytest.raises(ModelDirectoryError, match=f"temperature must be a number from 0.01 to 100, not {said}"):
+        with pytest.raises(ModelDirectoryError, match=f"temperature must be a number from 0.0001 to 1, not {said}"):
             model_dir.read_info(tmp_path)
 
 

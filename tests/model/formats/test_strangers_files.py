@@ -68,7 +68,7 @@ def printable_refusal() -> Iterator[None]:
 
 
 def assert_can_be_sent(info: model_dir.ModelInfo, files: list[str]) -> None:
-    said = [info.config.to_dict(), info.defaults.to_dict(), info.bits_per_dim, info.bits_temperature, files]
+    said = [info.config.to_dict(), info.defaults.to_dict(), info.bits_per_dim, info.temperature_by_bits, files]
     said += [info.typicality.to_dict(), info.typicality.range] if info.typicality else []
     said += [info.cleaning.to_dict()] if info.cleaning else []
     json.dumps(said, allow_nan=False).encode()
