@@ -81,9 +81,11 @@ def posterior(bits: np.ndarray, temperature: float | None = None) -> np.ndarray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float:
+def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float | None:
     """Return the temperature with which the posterior of images by their bits [n, K] gives the true `classes` [n] the
-    highest likelihood."""
+    highest likelihood; None where they are fewer than 100."""
+    if len(classes) < 100:
+        return None
     true = np.arange(len(classes)), classes
     costs = [-np.log(np.maximum(posterior(bits, each)[true], np.finfo(float).tiny)).sum() for each in TEMPERATURES]
     return round(float(TEMPERATURES[np.argmin(costs)]), 6)

@@ -107,6 +107,7 @@ def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not
     above = np.log2(right.max(axis=1, keepdims=True) / right)
     bits = chance.uniform(100, 900, (4000, 1)) * (1 + 0.01 * above)
     assert fitted_temperature(bits, classes) == pytest.approx(0.01, rel=0.1)
+    assert fitted_temperature(bits[:99], classes[:99]) is None
     bits[3], bits[4], bits[5] = np.inf, (np.inf, 100, 101), (0, 0, 0.02)
     found = Classification(("a", "b", "c"), bits, bits, np.arange(4000) == 1, temperature=0.01)
     np.testing.assert_allclose(found.posterior[[0, 2]], right[[0, 2]])

@@ -62,8 +62,8 @@ def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: Cla
     np.add.at(expected, (OF[:6], under.argmin(dim=1).numpy()), 1)
     assert found.by_bits is not None
     np.testing.assert_array_equal(found.by_bits.confusion, expected)
-    assert found.by_bits.temperature is not None
-    law = posterior(under.double().numpy(), found.by_bits.temperature)
+    assert found.by_bits.temperature is None  # six images are too few to fit one to
+    law = posterior(under.double().numpy())
     assert_close("posterior by bits", torch.from_numpy(law), torch.from_numpy(found.by_bits.posterior))
     drawn = -(torch.logsumexp(-under * np.log(2), 1) / np.log(2) - np.log2(10)) / CONFIG.bytes
     assert found.any_class is not None
