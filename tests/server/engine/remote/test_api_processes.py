@@ -234,13 +234,17 @@ def answers(server: Server, key: str = "", verify: ssl.SSLContext | bool = False
 
 
 def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer, tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    write_certificate(cert, key, "first")
+    cert, key = tmp_path / "now/cert.pem", tmp_path / "now/key.pem"
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        write_certificate(tmp_path / name / "cert.pem", tmp_path / name / "key.pem", name)
+    (tmp_path / "now").symlink_to("first")
     with serve(grey_directory, *TWO, "--tls-cert", str(cert), "--tls-key", str(key)) as server:
         for process in wait_for_processes(server):
             with only(server, process), server.client(verify=ssl.create_default_context(cafile=str(cert))) as client:
                 assert_paints(client, grey)
-        write_certificate(cert, key, "second")
+        (tmp_path / "next").symlink_to("second")
+        (tmp_path / "next").replace(tmp_path / "now")  # both files at once
         trusting = ssl.create_default_context(cafile=str(cert))
         wait_for(lambda: renewed(server, trusting), "the second certificate in both processes")
         wait_for(lambda: have_read(server), "three lines about the files")
@@ -251,7 +255,8 @@ def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer,
 
 
 def have_read(server: Server) -> bool:
-    """Whether both processes, and the one that starts them, have read the changed files."""
+    """Whether both processes, and the one that starts them, have read the changed files: each once, if those changed at
+    once, and were not read half written."""
     return "".join(server.log).count(" again") >= 3
 
 
@@ -278,7 +283,8 @@ def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, 
     with serve(grey_directory, *TWO, "--unix-socket", str(path), "--api-keys-file", str(keys)) as server:
         assert answers(server) == [401, 401]
         assert answers(server, "sk-first") == [200, 200]
-        keys.write_text("studio sk-second\n")
+        (tmp_path / "next").write_text("studio sk-second\n")
+        (tmp_path / "next").replace(keys)
         wait_for(lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes")
         assert answers(server, "sk-first") == [401, 401]
         wait_for(lambda: have_read(server), "three lines about the files")
