@@ -30,7 +30,7 @@ class Batches(Dataset[Batch]):
         self.config = config
         self.model = model
         self.sampler = PositionSampler(images, config, model)
-        self.rate = multiprocessing.Value("d", 0.0, lock=False)  # the learning rate, also in the processes below
+        self.rate = multiprocessing.Value("d", 0.0, lock=False)  # shared by processes; a killed one would leave a lock
 
     def __getitem__(self, number: int) -> Batch:
         batch = batch_at(self.images, number, self.config, self.model, self.rate.value)

@@ -17,7 +17,7 @@ from scanline.model.evaluation.comparison import Comparison, LabelledData, compa
 from scanline.model.evaluation.guidance import guidance_figures, within_class_distance
 from scanline.model.evaluation.likelihood import bits, bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality, sure_share
-from scanline.model.likelihood.classification import posterior
+from scanline.model.likelihood.classification import fitted_temperature, posterior
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
@@ -55,9 +55,14 @@ def test_bits_with_the_true_class_are_those_of_each_images_own_label(found: Clas
     assert not np.allclose(found.true_class, bits(MODEL, torch.from_numpy(TEST)).mean(dim=1).numpy())
 
 
+def bits_under_each(images: np.ndarray) -> torch.Tensor:
+    """The bits of images under each digit, [n, 10]."""
+    labels = [torch.full((len(images),), label(digit)) for digit in range(10)]
+    return torch.stack([bits(MODEL, torch.from_numpy(images), each).sum(1) for each in labels], 1)
+
+
 def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: ClassMeasurements) -> None:
-    images = torch.from_numpy(TEST[:6])
-    under = torch.stack([bits(MODEL, images, torch.full((6,), label(d))).sum(1) for d in range(10)], 1)
+    under = bits_under_each(TEST[:6])
     expected = np.zeros((10, 10), np.int64)
     np.add.at(expected, (OF[:6], under.argmin(dim=1).numpy()), 1)
     assert found.by_bits is not None
@@ -68,6 +73,17 @@ def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: Cla
     drawn = -(torch.logsumexp(-under * np.log(2), 1) / np.log(2) - np.log2(10)) / CONFIG.bytes
     assert found.any_class is not None
     assert_close("bits where the class is drawn", drawn, torch.from_numpy(found.any_class))
+
+
+def test_the_temperature_of_200_images_is_fitted_to_every_second_one() -> None:
+    images, of = small_models.images(CONFIG, 200, seed=5), np.arange(200, dtype=np.uint8) // 7 % 10
+    found = measure_classes(MODEL, "mnist", images, of, classified=200).by_bits
+    under = bits_under_each(images).double().numpy()
+    temperature = fitted_temperature(under[::2], of[::2])
+    assert found is not None
+    assert found.temperature == pytest.approx(temperature, rel=0.1)
+    law = torch.from_numpy(posterior(under, found.temperature))
+    assert_close("posterior by bits", law, torch.from_numpy(found.posterior))
 
 
 def test_the_head_reads_all_test_images_in_the_order_of_the_set(found: ClassMeasurements) -> None:
