@@ -18,9 +18,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
-if Path("scanline/kernels").is_file():  # as git writes links where they are not to be had
-    sys.exit("scanline/kernels, model and server must be links; clone with `git clone -c core.symlinks=true`.")
-KERNEL = "scanline/kernels/cpu"
+if Path("src/scanline/kernels").is_file():  # as git writes links where they are not to be had
+    sys.exit("src/scanline/kernels, model and server must be links; clone with `git clone -c core.symlinks=true`.")
+KERNEL = "src/scanline/kernels/cpu"
 BINDINGS = Path(KERNEL, "bindings.py").read_text()
 ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
 LIBRARY = f"_step.abi{ABI}.so"  # bindings.py loads this name and no other

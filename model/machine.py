@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-import scanline
 from scanline.model.resources import cores
 
 BUSY = 0.05  # share of all processor time that other programs may use before a result carries a warning
@@ -101,9 +100,9 @@ def _others_share() -> float | None:
 
 def _commit() -> str | None:
     """Return the commit that is checked out, with `-dirty` if tracked files differ; None outside a clone of Scanline.
-    The folder of the package's folder is a clone only if it is the top level of its repository: an installed package
-    may lie inside another repository, as in a project's .venv."""
-    clone = Path(scanline.__file__).parents[1]
+    The folder above `model` is a clone only if it is the top level of its repository: an installed package may lie
+    inside another repository, as in a project's .venv."""
+    clone = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(clone), *arguments]

@@ -6,7 +6,7 @@
     python -m benchmarks.gpu --parts rates sweep  these parts alone
 
 It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without `pip install -e .`, set
-PYTHONPATH=., where the package is. Results are written to --out after every finding. A part that fails is
+PYTHONPATH=src, where the package is. Results are written to --out after every finding. A part that fails is
 recorded with its reason, and the next one goes on; parts are in the order of their worth, and those that the budget has
 no time for are recorded as skipped.
 """

@@ -26,7 +26,7 @@ def test_the_build_requires_the_native_step_and_the_page() -> None:
     (library,) = re.findall(r'Extension\(\s*"([\w.]+)"', (ROOT / "setup.py").read_text())
     required = re.findall(r"grep (\S+) contents", DOCKERFILE)
     assert required == [library.replace(".", "/"), "scanline/server/web/dist/index.html"]
-    assert (ROOT / required[1]).is_file()
+    assert (ROOT / "src" / required[1]).is_file()
 
 
 @pytest.mark.parametrize(("scheme", "variables"), [("http", {}), ("https", {"SCANLINE_TLS_CERT": "cert.pem"})])

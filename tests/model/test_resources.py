@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -180,7 +179,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def commit_of_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
-    monkeypatch.setattr(machine, "scanline", SimpleNamespace(__file__=str(folder / "scanline" / "__init__.py")))
+    monkeypatch.setattr(machine, "__file__", str(folder / "model" / "machine.py"))
     return machine.facts()["commit"]
 
 
