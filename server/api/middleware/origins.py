@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from scanline.server.api.errors import ApiError, refuse, response
 from scanline.server.api.middleware.draining import READ_ONLY_METHODS
 
-EXPOSED_HEADERS = ("x-request-id", "x-scanline-seed", "retry-after")
+SIZE_HEADERS = ("x-scanline-resized-from", "x-scanline-uploads-resized-from")
+EXPOSED_HEADERS = ("x-request-id", "x-scanline-seed", *SIZE_HEADERS, "retry-after", "content-disposition")
 NOT_ALLOWED = "This origin is not allowed; --allow-origin allows it."
 OWN_SITES = frozenset({"same-origin", "none"})  # values of Sec-Fetch-Site; none: the user's own doing, like a bookmark
 
@@ -29,8 +30,9 @@ def middleware(allowed: Collection[str]) -> list[Middleware]:
     cors = Middleware(
         CorsMiddleware,
         allow_origins=allowed,
-        allow_methods=("GET", "POST"),
+        allow_methods=("GET", "HEAD", "POST"),
         allow_headers=("*",),
+        allow_private_network=True,  # of a page of the internet to a server on this machine
         expose_headers=EXPOSED_HEADERS,
     )
     return [cors, checked]
@@ -42,11 +44,14 @@ class CorsMiddleware(CORSMiddleware):
     def preflight_response(self, request_headers: Headers) -> Response:
         preflight = super().preflight_response(request_headers)
         if preflight.status_code == 200:
+            if "access-control-request-local-network" in request_headers:  # a newer name of the same
+                preflight.headers["access-control-allow-local-network"] = "true"
             return preflight
-        headers = {name: value for name, value in preflight.headers.items() if not name.startswith("content-")}
+        left_out = ("content-", "access-control-allow-private-")
+        headers = {name: value for name, value in preflight.headers.items() if not name.startswith(left_out)}
         if not self.is_allowed_origin(origin=request_headers["origin"]):
             return response(ApiError(403, NOT_ALLOWED, code="origin_not_allowed", headers=headers))
-        message = "Cross-origin requests may use GET and POST only, and not from a public network to a private one."
+        message = "Cross-origin requests may use GET, HEAD and POST only."
         return response(ApiError(403, message, code="preflight_refused", headers=headers))
 
 

@@ -6,14 +6,19 @@ from fastapi import Request
 
 JSON = "application/json"
 NPY = "application/x-npy"
-WEIGHT = re.compile(r"[01](\.\d{0,3})?")  # of a media type
+WEIGHT = re.compile(r"[01](\.\d*)?|\.\d+")  # of a media type; Java writes .2
 
 
 def accepted(request: Request) -> list[str]:
     """Return the media types of a request's Accept, those of the greatest weight first (RFC 9110, 12.4.2)."""
     weights: dict[str, float] = {}
-    for part in request.headers.get("accept", "").lower().split(","):
+    for part in ",".join(request.headers.getlist("accept")).lower().split(","):
         kind, *parameters = map(str.strip, part.split(";"))
         given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
         weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
     return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])
+
+
+def takes_json(kind: str) -> bool:
+    """Return whether a media type of Accept, or of a body, is that of JSON, or one for any kind of answer."""
+    return kind in ("*/*", "*", "application/*") or kind.endswith(("/json", "+json"))

@@ -4,6 +4,7 @@ Each part is bounded by what it may hold, so the whole form is: a picture, a cod
 """
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 
 from fastapi import Request
@@ -18,7 +19,11 @@ MAX_FORM_FIELDS = 64  # without the files; no request has as many
 MAX_TEXT_BYTES = 65_536  # of one field
 CHUNK_BYTES = 16_384  # parsed in two milliseconds, whatever is in them
 PARTS_PER_TURN = 64  # that are read before the event loop runs anything else
-CHARSETS = (b"utf-8", b"us-ascii", b"iso-8859-1")  # some of Python's others take a time quadratic in the text's length
+# Without dashes and underscores. Some of Python's others take a time quadratic in the text's length.
+CHARSETS = (b"utf8", b"usascii", b"ascii", b"iso88591", b"latin1")
+# older urllib3 sends this name of a file alone, which python-multipart ignores
+EXTENDED_FILENAME = re.compile(rb";\s*filename\*[*\d]*\s*=", re.IGNORECASE)
+FILE_NAMES = re.compile(r"(images?|mask|code)(\[\d*\])?")  # of parts that are files, as clients number or name them
 
 Part = tuple[str, bytes | str]  # name, content of a file or a text
 
@@ -44,6 +49,18 @@ class FormParser(MultiPartParser):
         super().on_part_begin()
         self.file_bytes = 0
 
+    def on_headers_finished(self) -> None:
+        """Start a file where the part has a file's name in any spelling, or its field holds files: .NET and Node name
+        no file where a program sends bytes."""
+        part = self._current_part
+        disposition = EXTENDED_FILENAME.sub(b"; filename=", part.content_disposition or b"")
+        _, options = parse_options_header(disposition)
+        name = options.get(b"name", b"").decode("latin-1")
+        if b"filename" not in options and FILE_NAMES.fullmatch(name):
+            disposition += b'; filename=""'
+        part.content_disposition = disposition
+        super().on_headers_finished()
+
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         """Take in a part's data; InvalidInput where a file is too large."""
         if self._current_part.file is not None:
@@ -57,7 +74,8 @@ async def read_form(request: Request, files: str, max_files: int, max_file_bytes
     """Return the parts of a request's form; raises ApiError or InvalidInput where it is wrong or too large. files: the
     field of them."""
     _, options = parse_options_header(request.headers["content-type"])
-    if options.get(b"charset", b"utf-8").lower() not in CHARSETS:
+    charset = options.get(b"charset", b"utf-8").lower()
+    if charset.translate(None, b"-_") not in CHARSETS:
         raise ApiError(400, "The form's charset must be UTF-8.", code="invalid_multipart")
     # One file more than pictures: it may be a mask.
     parser = FormParser(request.headers, _in_chunks(request.stream()), max_files + 1, max_file_bytes)

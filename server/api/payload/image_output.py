@@ -23,7 +23,7 @@ from scanline.model.images.film_files import encode as encode_film
 from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.errors import MAX_QUOTED, ApiError, quoted
-from scanline.server.api.payload.accept import JSON, NPY, accepted
+from scanline.server.api.payload.accept import JSON, NPY, accepted, takes_json
 from scanline.server.api.payload.schemas import OutputFields
 
 MEDIA_TYPES = {**pictures.MEDIA_TYPES, **films.MEDIA_TYPES}  # of stills and films
@@ -189,15 +189,21 @@ def _film(fields: OutputFields, media_type: str) -> Film | None:
 
 
 def _media_type(request: Request, fields: OutputFields) -> str:
-    """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture."""
+    """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture.
+
+    Browsers and Java name pictures in every request. They name pages first, and take any kind in the end: then no
+    picture is asked for.
+    """
     kinds = accepted(request)
+    names_page_first = bool(kinds) and not kinds[0].startswith("image/")
+    wants_picture = not (names_page_first and any(map(takes_json, kinds)))
     for kind in kinds:
-        if kind in (NPY, *PICTURES):
+        if kind == NPY or (wants_picture and kind in PICTURES):
             return kind
-        if kind == "image/*":
+        if kind == "image/*" and wants_picture:
             named = MEDIA_TYPES[fields.output_format]
             return named if fields.film is None or named in FILMS else films.MEDIA_TYPES["apng"]
-        if kind in ("application/json", "application/*", "*/*"):
+        if takes_json(kind):
             return JSON
     for kind in kinds:
         if kind.startswith("image/"):

@@ -8,7 +8,9 @@ or copied before its size and its number are known to be what a request may have
 
 import re
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -20,7 +22,8 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.form_parser import Part, read_form, too_many_files
+from scanline.server.api.payload.accept import takes_json
+from scanline.server.api.payload.form_parser import MAX_TEXT_BYTES, Part, read_form, too_many_files
 from scanline.server.api.payload.json_object import JsonLimits, parse_object
 from scanline.server.api.payload.schemas import MaskFields, PictureFields, field_names
 from scanline.server.models.registry import ModelRegistry
@@ -54,10 +57,10 @@ def max_message_bytes(models: ModelRegistry) -> int:
 
 async def read_json(request: Request, schema: type[Fields]) -> Fields:
     """Read a request without pictures; raises ApiError or InvalidInput if the body or a field is wrong."""
-    if _kind(request) != "application/json":
-        raise ApiError(415, "Send application/json.", code="unsupported_media_type")
     _check_encoding(request)
-    body = await parse_object(await _body(request), JsonLimits())
+    if (document := await _json(request)) is None:
+        raise ApiError(415, "Send application/json.", code="unsupported_media_type")
+    body = await parse_object(document, JsonLimits())
     check_names(body, schema)
     return schema.model_validate(body)
 
@@ -66,18 +69,17 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
     """Read a request with pictures for one of the models; raises ApiError or InvalidInput if it is wrong."""
     kind, has_codes = _kind(request), "code" in schema.model_fields
     _check_encoding(request)
-    if kind == "application/json":
-        document = await _body(request)
-        codes = JsonLimits(models.max_images, _base64_length(MAX_JSON_CODE_BYTES))
-        limits = codes if has_codes else json_limits(models)
-        async with deadline(models.request_timeout), until_disconnect(request):
-            return await from_json(await parse_object(document, limits), schema, models)
     if kind == "multipart/form-data":
         most = max(MAX_RESIZED_BYTES, max_picture_bytes(models))
         files = ("code", models.max_images, sys.maxsize) if has_codes else ("image", models.max_images, most)
         return schema.model_validate(_form_fields(await read_form(request, *files), schema), strict=False)
     if has_codes and kind in (MEDIA_TYPE, BYTES):
         return schema.model_validate({"code": [bytes(await _body(request))]})
+    if (document := await _json(request)) is not None:
+        codes = JsonLimits(models.max_images, _base64_length(MAX_JSON_CODE_BYTES))
+        limits = codes if has_codes else json_limits(models)
+        async with deadline(models.request_timeout), until_disconnect(request):
+            return await from_json(await parse_object(document, limits), schema, models)
     own = f", {MEDIA_TYPE}" if has_codes else ""
     raise ApiError(415, f"Send multipart/form-data{own} or application/json.", code="unsupported_media_type")
 
@@ -126,8 +128,20 @@ def _text_of(picture: Any, param: str) -> Any:
     return picture["image_url"]
 
 
+async def _json(request: Request) -> bytearray | None:
+    """Return the body of a request that is JSON: by its Content-Type, or by how it begins where that is another text's,
+    as `curl -d` and beacons of pages send it, or missing. None for other bodies, which may be unread."""
+    kind = _kind(request)
+    is_named = takes_json(kind)
+    if not is_named and kind not in ("", "text/plain", "application/x-www-form-urlencoded"):
+        return None
+    document = await _body(request)
+    is_object = document[:8].lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{")
+    return document if is_named or is_object else None
+
+
 def _check_encoding(request: Request) -> None:
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if request.headers.get("content-encoding", "").lower() not in ("", "identity", "utf-8"):
         raise ApiError(415, "Send the body without a Content-Encoding.", code="unsupported_encoding")
 
 
@@ -154,6 +168,14 @@ def uploads(fields: BaseModel) -> list[bytes]:
     if isinstance(fields, MaskFields) and fields.mask is not None:
         return [*fields.image, fields.mask]
     return fields.image
+
+
+def _text(value: bytes | str, key: str) -> str:
+    """Return the text of a field that was sent as a file, as `requests` does of `files={"seed": "4"}`."""
+    if isinstance(value, bytes) and len(value) <= MAX_TEXT_BYTES:
+        with suppress(UnicodeDecodeError):
+            return value.decode()
+    raise InvalidInput(f"{key} must be {'text' if isinstance(value, bytes) else 'a file'}.", key)
 
 
 def _kind(request: Request) -> str:
@@ -183,8 +205,10 @@ def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
         key = "image" if is_picture else name.removesuffix("[]")
         check_names([key], schema)
         if isinstance(value, bytes) != (key in FILE_FIELDS):
-            expected = "a file" if key in FILE_FIELDS else "text"
-            raise InvalidInput(f"{key} must be {expected}.", key)
+            value = _text(value, key)
+        elif isinstance(value, bytes) and len(value) <= MAX_TEXT_BYTES and value.isascii():
+            with suppress(InvalidInput):  # the data URL of a canvas, say; no file that is read is ASCII
+                value = from_base64(value.decode(), key)
         if key in LISTS:
             fields.setdefault(key, []).append(value)
         elif key in fields:

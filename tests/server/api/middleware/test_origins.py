@@ -196,9 +196,13 @@ def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(g
     response = httpx.options(url, headers={"origin": PAGE, **PREFLIGHT})
     assert response.status_code == 200
     assert "authorization" in response.headers["access-control-allow-headers"]
-    response = httpx.options(url, headers={"origin": FOREIGN, **PREFLIGHT})
-    assert_refused(response, *WRONG_ORIGIN)
-    assert "access-control-allow-origin" not in response.headers
+    for network in ("private-network", "local-network"):
+        asked = {**PREFLIGHT, f"access-control-request-{network}": "true"}
+        response = httpx.options(url, headers={"origin": PAGE, **asked})
+        assert response.headers[f"access-control-allow-{network}"] == "true"
+        response = httpx.options(url, headers={"origin": FOREIGN, **asked})
+        assert_refused(response, *WRONG_ORIGIN)
+        assert not {f"access-control-allow-{network}", "access-control-allow-origin"} & {*response.headers}
     response = httpx.options(url, headers={"origin": PAGE, "access-control-request-method": "DELETE"})
     assert_refused(response, 403, None, "preflight_refused")
 

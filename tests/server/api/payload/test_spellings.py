@@ -53,6 +53,44 @@ def test_a_forms_picture_by_any_name_beside_fields_left_empty(client: httpx.Clie
     assert answer.json().get("data") == plain, answer.text
 
 
+SPELLED = {"content-type": "multipart/form-data; charset=UTF8; boundary=x"}
+DATA_URL = f"data:image/png;base64,{BASE64}".encode()
+
+
+def part(parameters: str, content: bytes) -> bytes:
+    return b"--x\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n" % (parameters.encode(), content)
+
+
+PICTURE_PARTS = {  # parameters of its Content-Disposition, and the content
+    "an extended name of older urllib3": ("name=\"image\"; filename*=utf-8''a%20b.png", PICTURE),
+    "an extended name in two parts": ('name="image"; FILENAME*0="a"; filename*1=".png"', PICTURE),
+    "no name of a file, as .NET and Node send bytes": ("name=image", PICTURE),
+    "a data URL of a canvas": ('name="image"', DATA_URL),
+}
+
+
+@pytest.mark.parametrize("label", PICTURE_PARTS)
+def test_a_forms_picture_and_texts_in_other_parts(client: httpx.Client, plain: object, label: str) -> None:
+    rows = part('name="keep_rows"; filename="keep_rows"', b"3")
+    body = b"".join([part(*PICTURE_PARTS[label]), rows, part('name="seed"', b"4"), part('name="stream"', b"off")])
+    answer = client.post(EDITS, content=body + part('name="mask"', b"") + b"--x--\r\n", headers=SPELLED)
+    assert answer.json().get("data") == plain, answer.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *({"content-type": kind} for kind in ("text/json", "application/vnd.api+json;charset=utf-8", "text/plain")),
+        *({}, {"content-type": "application/x-www-form-urlencoded"}),
+        {**JSON, "content-encoding": "utf-8", "expect": "100-continue"},
+    ],
+)
+def test_a_body_that_is_an_object_of_json(client: httpx.Client, plain: object, headers: dict[str, str]) -> None:
+    answer = client.post(EDITS, content=json.dumps(PLAIN).encode(), headers=headers)
+    assert answer.json().get("data") == plain, answer.text
+    assert client.post(GENERATIONS, content=b' {"seed": 4}', headers=headers).status_code == 200
+
+
 CUT_OFF = b'--x\r\ncontent-disposition: form-data; name="n"\r\n\r\n4\r\n'
 FORM_TYPE = {"content-type": "multipart/form-data; boundary=x"}
 PACKED, GZIP = gzip.compress(json.dumps(PLAIN).encode()), {**JSON, "content-encoding": "gzip"}
@@ -60,6 +98,7 @@ WRONG: dict[str, tuple[dict[str, Any], int, str | None, str]] = {  # label: the 
     "a compressed body": ({"content": PACKED, "headers": GZIP}, 415, None, "unsupported_encoding"),
     "an object of another kind": ({"json": {**PLAIN, "mask": {"file_id": "x"}}}, 400, "mask", "invalid_value"),
     "a form that is cut off": ({"content": CUT_OFF, "headers": FORM_TYPE}, 400, None, "invalid_multipart"),
+    "a form without pictures": ({"data": FORM}, 415, None, "unsupported_media_type"),
     "a file of another name": ({"files": {"picture": PICTURE}}, 400, "picture", "unknown_parameter"),
 }
 

@@ -87,8 +87,13 @@ def test_several_images_are_a_contact_sheet_or_an_array(client: httpx.Client, co
 
 
 ACCEPTED = {  # what is answered where the output format is WebP, and for which Accept
-    "application/json": ["*/*", "application/json, image/png", "text/html"],
-    "image/webp": ["image/*", "image/avif,image/webp,image/png,*/*;q=0.8"],
+    "application/json": [
+        *("*/*", "application/json, image/png", "text/html", "application/problem+json, image/png"),
+        *("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", "text/html, image/gif, */*; q=0.2"),  # Java
+        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",  # a form of a page
+        "image/png;q=.5, */*;q=.6",
+    ],
+    "image/webp": ["image/*", "image/avif,image/webp,image/png,*/*;q=0.8", "text/html, image/webp"],
     "image/png": ["IMAGE/PNG; q=0.9", "image/webp;q=0.5, image/png;q=0.8, application/json;q=0"],
 }
 
@@ -97,6 +102,8 @@ def test_accept_selects_the_media_type(client: httpx.Client) -> None:
     for kind, asked in ACCEPTED.items():
         for accept in asked:
             assert accepted(client, accept, output_format="webp").headers["content-type"] == kind, accept
+    twice = [("accept", "text/html;q=0.5"), ("accept", "image/png")]
+    assert client.post(GENERATIONS, json={"seed": 4}, headers=twice).headers["content-type"] == "image/png"
     response = accepted(client, "image/jpeg")
     assert response.status_code == 406
     sentence = "Accept: image/jpeg is not supported; use image/png, image/webp, image/gif or image/apng."
