@@ -62,7 +62,7 @@ class Images(DrawingParams):
     seed: int
     evidence_bits: np.ndarray | None = None  # float64 [n], of completions: an estimate of -log2 p(known pixels)
     effective_particles: np.ndarray | None = None  # float64 [n], of completions: the smallest on the way
-    classes: tuple[str, ...] = ()  # the name of each image's class, n of them; empty where there was none
+    classes: tuple[str | None, ...] = ()  # the name of each image's class, None of none; empty where all have none
     known: np.ndarray | None = None  # bool [n, H, W], of completions: the pixels that were given
     columns: int | None = None  # of a sheet: one row of images of a list of classes; None: nearly square
 
@@ -197,11 +197,11 @@ class Model:
         given. What else is not given is as in `defaults`, those of the model.
 
         class_name: what they show, one of `class_names` or another word for it, in any case, or "any": one of them for
-        each image, drawn; "none" leaves the class open. A list paints one image of each of its classes; its image i is
-        image i of a call with that class alone and the same seed. guidance: 1 to 10, of images of a class; above 1,
-        every byte is drawn from the logits u + guidance (c - u) of those with the class, c, and without, u
-        (classifier-free guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay those
-        under the class.
+        each image, drawn; "none" leaves the class open. A list paints one image of each of its classes, "none" among
+        them; its image i is image i of a call with that class alone and the same seed. guidance: 1 to 10, of images of
+        a class; above 1, every byte is drawn from the logits u + guidance (c - u) of those with the class, c, and
+        without, u (classifier-free guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay
+        those under the class.
         progress: True shows a bar, in a terminal or a notebook; a function gets the bytes done and those of all images.
         """
         values = PaintValues(n=n, seed=seed, class_name=class_name, sampling=sampling)

@@ -83,7 +83,8 @@ class DrawingParams:
     """How the bytes of an image are drawn."""
 
     temperature: float = 1.0
-    # Above 1, bytes are drawn from the logits u + guidance (c - u) of those with the label, c, and without, u.
+    # Above 1, bytes of images with a class are drawn from the logits u + guidance (c - u) of those with the label, c,
+    # and without, u.
     guidance: float = 1.0
 
     @property
@@ -151,8 +152,8 @@ class Defaults:
             if class_name is not None and prompt.strip():
                 raise InvalidInput("class and prompt exclude each other where one is a list; send one.", "class")
             labels = labels_of_list(config, class_name or written)
-            guidance = self.guidance if all(labels) else 1.0
-            return self._checked(config, options, guidance, all(labels), label=labels[0], labels=labels)
+            guidance = self.guidance if any(labels) else 1.0
+            return self._checked(config, options, guidance, any(labels), label=labels[0], labels=labels)
         assert class_name is None or isinstance(class_name, str | int)  # Python's users may give 7
         label, drawn_classes = label_to_paint(config, class_name)
         label = _agreed(config, label, class_name, prompt)

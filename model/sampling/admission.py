@@ -162,7 +162,7 @@ class Admission:
         source = request.source(index)
         assert source is not None
         label = request.label_of(index)
-        labels = (label, 0) if request.is_guided else (label,)
+        labels = (label,) if request.guidance_of(index) == 1 else (label, 0)
         self.prefixes.reserve(request.id, request.client, source, labels)
         known = request.known[source]
         stop = self._prefix(request, index)
@@ -190,7 +190,7 @@ class Admission:
                 if request.codes is not None:
                     continue
                 spec = request.image(each.index)
-                self.tree.add(spec, (spec.label, 0) if request.is_guided else (spec.label,), each.image)
+                self.tree.add(spec, (spec.label,) if spec.guidance == 1 else (spec.label, 0), each.image)
             self.tree.insert()
         except Exception as error:
             self._drop_tree(error)
@@ -233,7 +233,7 @@ class Admission:
         spec = request.image(index)
         # A guided image has a second state without the label; particles differ in their random numbers alone.
         specs: tuple[ImageSpec, ...] = (spec,)
-        if request.is_guided:
+        if spec.guidance != 1:
             assignment.is_guided = True
             specs += (replace(spec, label=0),)
         elif assignment.others:
@@ -250,7 +250,7 @@ class Admission:
         elif source is not None and self._prefix(request, index):
             held = self.prefixes.start_from(request.id, source)
             # One for each state of a guided image; all particles start from the same one.
-            prefixes = [*held] if request.is_guided else [*held] * len(specs)
+            prefixes = [*held] if assignment.is_guided else [*held] * len(specs)
         elif self.tree is not None:
             try:
                 prefixes = self.tree.match(specs)

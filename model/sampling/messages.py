@@ -115,12 +115,17 @@ class GenerateRequest(SamplingParams):
 
     @property
     def is_guided(self) -> bool:
-        """Whether each image is painted by two slots, one with the label and one without."""
+        """Whether images of a class are painted by two slots, one with the label and one without."""
         return self.guidance != 1
+
+    def guidance_of(self, index: int) -> float:
+        """Return the guidance of one image: 1 where it has no class."""
+        has_class = self.labels[index] if self.labels else self.label or self.drawn_classes
+        return self.guidance if has_class else 1.0
 
     def slots_of(self, index: int) -> int:
         """Return how many slots image `index` takes: two where it is guided, else one for each particle."""
-        return 2 if self.is_guided else self.particles_of(index)
+        return self.particles_of(index) if self.guidance_of(index) == 1 else 2
 
     @property
     def slots(self) -> int:
@@ -152,7 +157,8 @@ class GenerateRequest(SamplingParams):
             label=self.label_of(index),
             particle=particle,
             particles=self.particles_of(index),
-            **self.used,
+            temperature=self.temperature,
+            guidance=self.guidance_of(index),
         )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":

@@ -47,9 +47,10 @@ class PaintedImages:
     effective_particles: np.ndarray | None = None  # [n] float64, of completions
     known: np.ndarray | None = None  # [n, H, W] bool, of completions: the given pixels
 
-    def class_names(self, config: ModelConfig) -> tuple[str, ...]:
-        """Return the name of each image's class, but for images of none."""
-        return tuple(config.class_names[label - 1] for label in self.labels if label)
+    def class_names(self, config: ModelConfig) -> tuple[str | None, ...]:
+        """Return the name of each image's class, None where it has none; nothing where no image has one."""
+        names = (None, *config.class_names)
+        return tuple(names[label] for label in self.labels) if self.labels.any() else ()
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def add_stage(bar: Progress, what: str, total: int, unit: str) -> Callable[[int]
 
 
 @contextmanager
-def model_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield what a method of `scanline.Model` takes as its progress: it moves a bar of bytes."""
+def model_bar(what: str, unit: str = "bytes") -> Iterator[Callable[[int, int], None]]:
+    """Yield what a method of `scanline.Model` takes as its progress: it moves a bar."""
     with progress_bar() as bar:
-        task = bar.add_task(what, total=None, note="bytes")
+        task = bar.add_task(what, total=None, note=unit)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -21,6 +21,8 @@ from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
 from scanline.model.atomic import write_atomically
+from scanline.model.class_names import MAX_LISTED, listed_in
+from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
 from scanline.model.images.saving import file_name
@@ -38,7 +40,7 @@ from scanline.server.engine.worker.process import EngineOptions
 
 RECIPE = "recipe.json"
 CONNECT_SECONDS = 5.0
-Progress = Callable[[int], None]  # called with the number of images in the folder
+Progress = Callable[[int, int], None]  # called with the number of images in the folder, and of those it will have
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,21 @@ class Recipe:
     """What determines all images of a folder; None: the model's default."""
 
     model: str
-    n: int
+    n: int | None  # None, until the model is known: an image of each class of a list, else as many as by default
     seed: int
-    class_name: str | None = None
+    class_name: str | None = None  # a list, where its characters are classes
     sampling: SamplingOptions = field(default_factory=SamplingOptions)  # those that were given
     digest: str | None = None  # of the model, once a run has painted; no part of what a user asks for
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
         drawn = "".join(f", {name} {value:g}" for name, value in self.sampling.items())
-        return f"{self.model}, n {self.n}, seed {self.seed}{shows}{drawn}"
+        images = "" if self.n is None else f", n {self.n}"
+        return f"{self.model}{images}, seed {self.seed}{shows}{drawn}"
+
+    def listed(self, config: ModelConfig) -> list[str]:
+        """Return the classes that a list has; nothing where the class is none."""
+        return [] if self.class_name is None else listed_in(config, self.class_name)
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class FolderTask(Task):
                 self._write(self.finished.popleft())
             except OSError as error:
                 raise EngineFailedError(f"{self.out}: {error.strerror}.") from None
-            self.progress(self.request.n - self.count + len(self.bits_per_dim))
+            self.progress(self.request.n - self.count + len(self.bits_per_dim), self.request.n)
             yield
 
     def result(self) -> PaintedFolder:
@@ -105,8 +112,8 @@ class FolderTask(Task):
 
 
 def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
-    """Return the recipe of a new folder, or of an earlier run's, whose seed replaces a random one; ValueError where
-    that one differs."""
+    """Return the recipe of a new folder, or of an earlier run's, whose seed replaces a random one, and whose n one that
+    is not given; ValueError where that one differs."""
     out.mkdir(exist_ok=True)
     path = out / RECIPE
     if path.exists():
@@ -116,6 +123,8 @@ def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
             raise ValueError(f"{path} is not a recipe of an earlier run; choose another folder") from None
         if seed_is_random:
             recipe = replace(recipe, seed=earlier.seed)
+        if recipe.n is None:
+            recipe = replace(recipe, n=earlier.n)
         if replace(earlier, digest=None) != recipe:
             raise ValueError(f"{out} contains images of {earlier}, not of {recipe}; choose another folder")
         return earlier
@@ -149,15 +158,22 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
     return tuple(index for index in range(n) if file_name(index, n) not in present)
 
 
-async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progress) -> list[float]:
-    """Paint the missing images of a folder and return their bits/dim; ValueError where the cluster has no such service,
-    the model no such class, or its images cannot be guided, EngineFailedError where the request failed on it."""
-    missing = missing_images(out, recipe.n)
-    progress(recipe.n - len(missing))
-    if not missing:
-        return []
-    async with connect(address, recipe.model, 2 * len(missing)) as replicas:  # a guided image counts as two
+async def paint_folder(
+    address: str, recipe: Recipe, out: Path, progress: Progress, default: int
+) -> tuple[int, list[float]]:
+    """Paint the missing images of a folder; return how many it has, and the bits/dim of those. default: how many it has
+    where neither the recipe nor a list of classes says. ValueError where the
+    cluster has no such service, the model no such class, or its images cannot be guided, EngineFailedError where the
+    request failed on it."""
+    if recipe.n is not None and not missing_images(out, recipe.n):
+        return recipe.n, []
+    # A guided image counts as two.
+    async with connect(address, recipe.model, 2 * (recipe.n or max(default, MAX_LISTED))) as replicas:
         config, defaults = await replicas.model()
+        n = recipe.n or len(recipe.listed(config)) or default
+        missing = missing_images(out, n)
+        progress(n - len(missing), n)
+        recipe = replace(recipe, n=n)
         recipe = with_digest(out, recipe, [replicas.digest, *(status.digest for status in replicas.known)])
         task = folder_task(recipe, missing, replicas, ModelInfo(config, defaults), out, progress)
         job = Job(replace(task.request, id=next(replicas.request_ids)), task)
@@ -165,7 +181,7 @@ async def paint_folder(address: str, recipe: Recipe, out: Path, progress: Progre
             async for _ in job.changes():
                 for _ in task.work():
                     await asyncio.sleep(0)
-    return task.result().bits_per_dim
+    return n, task.result().bits_per_dim
 
 
 def folder_task(
@@ -173,7 +189,8 @@ def folder_task(
 ) -> FolderTask:
     """Return the task that paints the missing images; InvalidInput where the model does not know the class, or cannot
     be guided on these replicas."""
-    values = PaintValues(n=recipe.n, seed=recipe.seed, class_name=recipe.class_name, sampling=recipe.sampling)
+    names = recipe.listed(model.config) or recipe.class_name
+    values = PaintValues(n=recipe.n, seed=recipe.seed, class_name=names, sampling=recipe.sampling)
     request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
     request.check_slots(replicas.max_slots_per_image)
     return FolderTask(request, out, model.config.image_shape, progress)

@@ -17,7 +17,7 @@ from scanline.model.inputs import checked_seed
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling_options import SamplingOptions
 from scanline.server.cli import options
-from scanline.server.cli.progress import add_stage, model_bar, progress_bar
+from scanline.server.cli.progress import model_bar
 
 IMAGES = 64
 IMAGES_OF_EACH_CLASS = 10
@@ -77,7 +77,7 @@ def sample(
             )
         if each_class:
             raise ValueError("--each-class paints on this machine; with --cluster, give --class once for each class")
-        _sample_on_cluster(cluster, model, n or IMAGES, out, seed, class_name, sampling, as_json)
+        _sample_on_cluster(cluster, model, n, out, seed, class_name, sampling, as_json)
         return
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
@@ -115,7 +115,7 @@ def sample(
 def _sample_on_cluster(
     address: str,
     model: str,
-    n: int,
+    n: int | None,
     out: Path,
     seed: int | None,
     class_name: str | None,
@@ -136,10 +136,9 @@ def _sample_on_cluster(
         raise MissingExtraError("--cluster", "cluster") from None
     recipe = folder.Recipe(model, n, checked_seed(seed), class_name, sampling)
     recipe = folder.open_folder(out, recipe, seed is None)
-    with progress_bar() as bar:
-        painting = folder.paint_folder(address, recipe, out, add_stage(bar, "painting", n, "images"))
+    with model_bar("painting", "images") as progress:
         try:
-            bits = asyncio.run(painting)
+            n, bits = asyncio.run(folder.paint_folder(address, recipe, out, progress, IMAGES))
         except EngineFailedError as error:
             raise ValueError(f"{error} {out} keeps what was painted; the same command resumes.") from None
     if as_json:

@@ -1,5 +1,7 @@
 """The folder of `scanline sample --cluster`: its recipe, its missing images, and files that do not belong to it."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +11,14 @@ from PIL import Image
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import ModelInfo
+from scanline.model.inference import load
+from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import Finished, GenerateRequest
 from scanline.model.tasks.offline import paint_request
+from scanline.server.cluster import folder as folders
 from scanline.server.cluster.folder import FolderTask, Recipe, folder_task, missing_images, open_folder, with_digest
 from scanline.server.engine.job import EngineFailedError, Job
+from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support import shapes
 from tests.support.cluster.local_replicas import local_pool
 from tests.support.commands import refused, scanline
@@ -33,7 +39,7 @@ IMAGE = bytes(range(35))
 
 
 def painted(out: Path, *indices: int) -> FolderTask:
-    folder = FolderTask(GenerateRequest(0, 12, 7), out, (7, 5), lambda done: None)
+    folder = FolderTask(GenerateRequest(0, 12, 7), out, (7, 5), lambda done, total: None)
     for index in indices:
         folder.receive(Finished(0, index, IMAGE, 2.5))
     assert len([*folder.work()]) == len(indices)
@@ -82,7 +88,7 @@ async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path)
     directory, missing = shapes.save(tmp_path / "guided", shapes.GUIDED), (1, 8, 30)
     recipe = Recipe("guided", 40, 7, "star", {"temperature": 1.0, "guidance": 2.5})
     async with local_pool(directory) as (_, pool):
-        task = folder_task(recipe, missing, pool, ModelInfo(*await pool.model()), tmp_path, lambda done: None)
+        task = folder_task(recipe, missing, pool, ModelInfo(*await pool.model()), tmp_path, lambda done, total: None)
         folder = Job(replace(task.request, id=next(pool.request_ids)), task)
         with pool.reserve(folder.slots_left) as reservation, pool.run(folder, reservation):
             assert pool.reserved_images == 6  # each takes two slots
@@ -91,6 +97,38 @@ async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path)
     expected = paint_request(load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5))
     for index in missing:
         np.testing.assert_array_equal(Image.open(tmp_path / f"{index:02}.png"), expected.images[index].reshape(7, 5))
+
+
+async def test_a_written_number_is_a_list(
+    digits_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As without a cluster: one image of each class, however many images there are by default."""
+
+    @asynccontextmanager
+    async def connect(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
+        async with local_pool(digits_directory) as (_, pool):
+            yield pool
+
+    monkeypatch.setattr(folders, "connect", connect)
+    asked, shown = Recipe("digits", None, 3, "2026"), list[tuple[int, int]]()
+
+    async def painted_images(recipe: Recipe) -> tuple[int, int]:
+        n, bits = await folders.paint_folder("", recipe, tmp_path, lambda *now: shown.append(now), 5)
+        return n, len(bits)
+
+    assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 4)
+    assert shown == [(done, 4) for done in range(5)]
+    row = load(digits_directory, device="cpu").sample(class_name=["2", "0", "2", "6"], seed=3)
+    for index, image in enumerate(row):
+        np.testing.assert_array_equal(Image.open(tmp_path / f"{index}.png"), image)
+    (tmp_path / "2.png").unlink()
+    assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 1)
+    assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 0)
+    with pytest.raises(ValueError, match="n 4, seed 3, class 2026, not of digits, n 3, seed 3, class 2026;"):
+        open_folder(tmp_path, replace(asked, n=3), False)
+    with pytest.raises(InvalidInput, match="n must be 4, the number of classes that are listed, or be left out"):
+        await painted_images(replace(asked, n=6))
+    assert await painted_images(Recipe("digits", None, 3, "horse")) == (5, 1)
 
 
 def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ class Mix:
             if rng.random() < 0.3:
                 how["drawn_classes"] = labels
             elif rng.random() < 0.3:
-                how["labels"] = tuple(rng.randrange("guidance" in how, labels + 1) for _ in range(n))
+                how["labels"] = tuple(rng.randrange(labels + 1) for _ in range(n))
             return self._shard(GenerateRequest(number, n, seed, **how))
         sources = rng.choice([1, 1, 2, 3, 4])
         how["masks"] = tuple(self._mask() for _ in range(sources))

@@ -1,5 +1,9 @@
-"""A list of classes paints one image of each, in one row of a sheet: over HTTP, in Python and on the command line."""
+"""A list of classes paints one image of each, in one row of a sheet: over HTTP, in Python and on the command line. Each
+is that of its class alone, with a model's defaults too: an image without a class is not guided.
+"""
 
+import json
+import shutil
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -14,32 +18,74 @@ from scanline.model.inputs import InvalidInput
 from tests.support.commands import done
 from tests.support.page.visitor import painted
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.running_server import serve
+from tests.support.server.running_server import Server, serve
+from tests.support.server.sse_reader import images, post_for_events
+from tests.support.server.websocket_client import connected
 
-URL, ROW = "/v1/images/generations", ["2", "horse", "TWO", 6]
+URL, ROW = "/v1/images/generations", ["2", "horse", "none", "TWO", 6]
+SHOWN = ["2", "horse", None, "2", "6"]
+DEFAULTS = {"plain": {}, "defaults": {"class": "any", "guidance": 2, "temperature": 0.9}}
+
+
+@pytest.fixture(scope="module", params=DEFAULTS)
+def directory(digits_directory: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    copied = shutil.copytree(digits_directory, tmp_path_factory.mktemp(request.param) / "digits")
+    (copied / "generation_config.json").write_text(json.dumps(DEFAULTS[request.param]))
+    return copied
 
 
 @pytest.fixture(scope="module")
-def client(digits_directory: Path) -> Iterator[httpx.Client]:
-    with serve(digits_directory, "--slots=8", "--max-images-per-request=8") as server, server.client() as client:
+def server(directory: Path) -> Iterator[Server]:
+    with serve(directory, "--slots=10", "--max-images-per-request=10") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[httpx.Client]:
+    with server.client() as client:
         yield client
 
 
 NAMES = "class must be a name of at most 256 characters, or a list of at most 1,024 such names."
 
 
-@pytest.mark.parametrize("more", [{}, {"guidance": 2}, {"n": 4}])
+@pytest.mark.parametrize("more", [{}, {"guidance": 3}, {"n": 5}])
 def test_each_image_is_that_of_its_class_alone(client: httpx.Client, more: dict[str, int]) -> None:
     """Image i is image i of the same request with its class alone; so a list of one class is n images of it."""
-    images = painted(client, seed=7, **more, **{"class": ROW})
+    row = painted(client, seed=7, **more, **{"class": ROW})
     for index, name in enumerate(ROW):
-        assert (painted(client, seed=7, **{**more, "class": name, "n": index + 1})[index] == images[index]).all()
+        fields = {**more, "class": name, "n": index + 1}
+        if name == "none":
+            fields.pop("guidance", None)  # which needs a class
+        assert (painted(client, seed=7, **fields)[index] == row[index]).all()
 
 
-def test_all_faces_paint_the_same_row(client: httpx.Client, digits_directory: Path, tmp_path: Path) -> None:
-    model, names = load(digits_directory, device="cpu"), ["2", "0", "2", "6"]
+def test_all_faces_paint_the_same_row_and_name_its_classes(
+    server: Server, client: httpx.Client, directory: Path
+) -> None:
+    model = load(directory, device="cpu")
+    fields = {"class": ROW, "seed": 3}
+    row = painted(client, **fields)
+    sampled = model.sample(class_name=ROW, seed=3)
+    assert (sampled.array == row).all()
+    assert [*sampled.classes] == SHOWN
+    assert ([*model.stream(class_name=ROW, seed=3)][-1].array == row).all()
+    answer = client.post(URL, json=fields).json()
+    assert [image["class"] for image in answer["data"]] == SHOWN
+    events = post_for_events(client, URL, **fields, partial_images=1)
+    assert (images(events) == row).all()
+    completed = {event["index"]: event["class"] for event in events if event["type"].endswith("completed")}
+    assert [completed[index] for index in range(len(ROW))] == SHOWN
+    with connected(server.url) as websocket:
+        job = websocket.paint(type="generate", **fields)
+    assert (job.images().reshape(row.shape) == row).all()
+    assert model.sample(2, class_name="none", seed=3).classes == ()
+
+
+def test_a_written_number_is_a_list_everywhere(client: httpx.Client, directory: Path, tmp_path: Path) -> None:
+    model, names = load(directory, device="cpu"), ["2", "0", "2", "6"]
     model.sample(class_name=names, seed=3).save(tmp_path / "python.png")
-    done("sample", "--model", digits_directory, "--class", 2026, "--seed", 3, "--out", tmp_path / "command.png")
+    done("sample", "--model", directory, "--class", 2026, "--seed", 3, "--out", tmp_path / "command.png")
     files = [(tmp_path / name).read_bytes() for name in ("python.png", "command.png")]
     for fields in ({"prompt": "2026"}, {"class": names}):
         files.append(client.post(URL, json={**fields, "seed": 3}, headers={"accept": "image/png"}).content)
@@ -58,9 +104,9 @@ def test_all_faces_paint_the_same_row(client: httpx.Client, digits_directory: Pa
         ({"class": ["2", None]}, "class", NAMES),
         ({"class": ["2"] * 1025}, "class", NAMES),
         ({"class": ["2", "0"], "n": 3}, "n", "n must be 2, the number of classes that are listed, or be left out."),
-        ({"class": ["2"] * 9}, "class", "class: 9 images exceed the limit of 8 per request."),
+        ({"class": ["2"] * 11}, "class", "class: 11 images exceed the limit of 10 per request."),
         ({"prompt": "20", "class": "2"}, "class", "class and prompt exclude each other where one is a list; send one."),
-        ({"class": ["2", "none"], "guidance": 2}, "guidance", "guidance needs a class, or a prompt that names one."),
+        ({"class": ["none", "none"], "guidance": 2}, "guidance", "guidance needs a class, or a prompt that names one."),
     ],
 )
 def test_a_wrong_list_gets_a_sentence(client: httpx.Client, fields: dict, param: str, sentence: str) -> None:
