@@ -201,6 +201,7 @@ def test_a_class_against_the_prompt_is_refused(class_name: str) -> None:
         ({"classes": "any"}, "unknown field 'classes'; it may have class, guidance, temperature, particles"),
         ({"guidance": "2"}, "guidance must be a number, not '2'"),
         ({"guidance": 11, "class": "any"}, "guidance must be from 1 "),
+        ({"guidance": 10.001}, "guidance must be from 1 "),
         ({"temperature": 3}, "temperature must be from "),
         ({"particles": 0}, "particles must be a whole number from 1 to 64, not 0"),
         ([], "must hold a JSON object"),
@@ -211,6 +212,10 @@ def test_a_wrong_file_is_refused_with_a_sentence(tmp_path: Path, file: object, s
     with pytest.raises(ModelDirectoryError, match=r"generation_config\.json") as caught:
         read_defaults(tmp_path, GUIDED)
     assert sentence in str(caught.value)
+
+
+def test_the_largest_guidance_is_a_default_without_a_class() -> None:
+    assert Defaults.from_dict({"guidance": 10}, GUIDED) == Defaults(guidance=10)
 
 
 def test_python_paints_with_the_defaults_and_says_so(tmp_path: Path) -> None:

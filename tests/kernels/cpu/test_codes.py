@@ -61,6 +61,24 @@ def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
             assert ended == [decoder.at, decoder.value, decoder.range]
 
 
+@pytest.mark.parametrize("coefficient", [255.0, 256.0, 257.0])
+def test_coefficients_at_their_limit_have_the_reference_s_intervals(coefficient: float) -> None:
+    case = CASES["colour pixels"]
+    shape = case.shape()
+    k = shape.components
+    tensors = native_vectors.tensors(case)
+    bias = native_vectors.sizes(case).index((shape.parameters,))
+    tensors[bias - 1].zero_()
+    tensors[bias][4 * k : 7 * k] = 3.0  # wide components: how far a mean is moved matters
+    tensors[bias][7 * k :] = coefficient * torch.tensor([1.0, -1.0, 1.0]).repeat(k)
+    values = native_vectors.inputs(case)["images"].unflatten(1, (-1, 3))
+    for isa in ISAS:
+        network = cpu_kernels.Network(shape, tensors, case.weights, 1, isa)
+        _, _, parameters, intervals = native_vectors.read(case, network)
+        expected = expected_intervals(distribution(case), parameters, values).flatten(1, 2)
+        assert torch.equal(expected, intervals.long()), isa
+
+
 def test_what_is_no_decoder_is_refused() -> None:
     case = CASES["categorical"]
     network = native_vectors.network(case, ISAS[0], threads=1)

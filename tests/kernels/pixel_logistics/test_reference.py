@@ -140,6 +140,18 @@ def test_a_guided_byte_divides_the_interval_as_mixed_logarithms_do(mixture: Pixe
         assert (u > (upper - mixed[channel])[byte] - 1e-5).all()
 
 
+@pytest.mark.parametrize(("mean", "byte"), [(159 / 127.5 - 1, 159), (1e38, 255)])
+def test_guidance_chooses_no_byte_that_both_mixtures_rule_out(mean: float, byte: int) -> None:
+    """Logarithms of their probabilities there differ by hundreds, or are both infinite."""
+    with_class = torch.tensor([[0.0, mean, -6.0]])
+    without = torch.tensor([[0.0, -mean, -7.0]]) if mean < 1 else with_class
+    draws = torch.tensor([[[0.5, 0.5]]])
+    nothing = torch.zeros(1, 1, dtype=torch.uint8)
+    guidance, temperature = torch.tensor([2.0]), torch.ones(1)
+    how = guidance, draws, temperature, nothing, nothing.bool()
+    assert PixelLogistics(1, 1).sample_guided(with_class, without, *how).item() == byte
+
+
 def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with() -> None:
     """Counts of all (red, green), in 32 x 32 classes of 8 x 8 values."""
     mixture, given = PixelLogistics(4, 3), parameters(4, 3, seed=2)

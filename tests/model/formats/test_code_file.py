@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scanline.model.formats import code_file as code_file_module
 from scanline.model.formats.code_file import MAGIC, PIXELS_A_BYTE, CodeFile, Codes, code_file, images_a_code, read
 from scanline.model.inputs import InvalidInput
 
@@ -106,6 +107,42 @@ def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> Non
         tracemalloc.stop()
     with pytest.raises(InvalidInput, match="file holds 9 images; at most 8 are decoded at once"):
         read(file.to_bytes(), most=8)
+
+
+@pytest.mark.parametrize(("first", "last", "is_read"), [(3, 2, True), (2, 2, False), (3, 1, False)])
+def test_a_code_has_a_byte_for_so_many_of_pixels(first: int, last: int, is_read: bool) -> None:
+    """A file of three images, two and one to a code, which claims a row more than those of a byte each."""
+    images = np.zeros((3, 1), np.uint8)
+    file = code_file(images, Codes((b"?" * first, b"?" * last), 2), (256, 512, 2), CODING, "exact")
+    lying = rest_of(file.to_bytes()).replace(leb128(256) + leb128(512), leb128(257) + leb128(512))
+    if is_read:
+        assert read(with_checksum(lying)).height == 257
+    else:
+        with pytest.raises(InvalidInput, match="file contradicts itself"):
+            read(with_checksum(lying))
+
+
+@pytest.mark.parametrize(("shift", "is_read"), [(24, True), (25, False)])
+def test_lengths_have_at_most_so_many_bits(shift: int, is_read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = some_file(2, 1)
+    longest = max(map(len, file.codes.codes)).bit_length()
+    monkeypatch.setattr(code_file_module, "FIRST_BITS", longest - shift)
+    data = file.to_bytes()
+    if is_read:
+        assert read(data) == file
+    else:
+        with pytest.raises(InvalidInput, match="file contradicts itself"):
+            read(data)
+
+
+@pytest.mark.parametrize("byte", [0x00FF, 0xFF00])
+def test_each_byte_of_a_checksum_is_compared(byte: int) -> None:
+    pictures = RANDOM.integers(256, size=(10_000, 1, 6), dtype=np.uint8)
+    file = code_file(pictures[0], Codes((b"?",)), SHAPE, CODING, "exact")
+    differences = [(crc32(picture.tobytes()) ^ file.checksums[0]) & 0xFFFF for picture in pictures]
+    other = next(number for number, bits in enumerate(differences) if bits and not bits & ~byte)
+    with pytest.raises(InvalidInput, match="does not decode"):
+        file.check((0,), pictures[other])
 
 
 FILE = some_file(20, 3, labels=11).to_bytes()

@@ -89,6 +89,28 @@ def test_a_writer_killed_in_mid_file_leaves_the_old_file(tmp_path: Path) -> None
     assert path.read_text() == "old"
 
 
+def test_what_is_moved_into_place_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync, move = os.fsync, os.replace
+    done: list[tuple[str, int, int]] = []
+
+    def synced(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        done.append(("synced", status.st_ino, status.st_size))
+        fsync(descriptor)
+
+    def moved(source: Path, target: Path) -> None:
+        status = source.stat()
+        done.append(("moved", status.st_ino, status.st_size))
+        move(source, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", moved)
+    path = tmp_path / "file"
+    write_atomically(path, lambda temporary: temporary.write_text("new"))
+    inode = path.stat().st_ino
+    assert done == [("synced", inode, 3), ("moved", inode, 3)]
+
+
 def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
     expected = {name: tensor.to(dtype).float() for name, tensor in model.state_dict().items()}
     return model.config == found.config and all(

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.messages import Cancel, GenerateRequest, ScoreRequest, Stats
+from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.messages import Cancel, GenerateRequest, Scored, ScoreRequest, Stats
 from scanline.model.sampling.stats.histogram import Histogram
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from scanline.model.sampling.stats.time_shares import TimeShares
@@ -50,6 +52,20 @@ def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine)
     engine.accept(Cancel(0))
     engine.tick()
     assert engine.stats().painted_bytes == 2 * int(engine.stats().steps)
+
+
+def test_a_client_pays_for_its_reads_in_its_turns(grey: Transformer) -> None:
+    """Both have two of four slots, and so pay the same for steps."""
+    engine = Engine(Generator(grey, 4))
+    engine.accept(GenerateRequest(0, 100, seed=0, client="reads"))
+    engine.accept(GenerateRequest(1, 100, seed=0, client="paints"))
+    engine.tick()
+    engine.accept(ScoreRequest(2, (KNOWN,), client="reads"))
+    events = engine.tick()
+    while not any(isinstance(event, Scored) for event in events):
+        events = engine.tick()
+    used = engine.time_shares.used
+    assert used["reads"] > used["paints"]
 
 
 def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:

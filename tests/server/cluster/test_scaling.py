@@ -135,17 +135,29 @@ def router() -> FewestImagesRouter:
     return router
 
 
-def chosen(router: FewestImagesRouter, number: int) -> Route:
-    route = Route()
-    shard: Any = SimpleNamespace(
+def pending(number: int, route: Route) -> Any:
+    return SimpleNamespace(
         args=[GenerateRequest(number, 1, seed=0)],
         kwargs={"route": route},
         metadata=SimpleNamespace(internal_request_id=str(number)),
         routing_context=SimpleNamespace(),
         future=SimpleNamespace(add_done_callback=lambda _: None),
     )
-    asyncio.run(router.choose_replicas(REPLICAS, shard))
+
+
+def chosen(router: FewestImagesRouter, number: int) -> Route:
+    route = Route()
+    asyncio.run(router.choose_replicas(REPLICAS, pending(number, route)))
     return route
+
+
+def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(router: FewestImagesRouter) -> None:
+    first = chosen(router, 0)
+    other = "b" if first.replica == "a" else "a"
+    router.on_request_routed(pending(0, first), other, None)
+    assert router.images == {other: 1}
+    router.on_request_completed(other, "0")
+    assert router.images == {}
 
 
 def test_a_silent_replica_is_chosen_last_until_it_sends_something(router: FewestImagesRouter, clock: Clock) -> None:

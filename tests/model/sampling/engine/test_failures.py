@@ -15,11 +15,13 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
+from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
 
+NOT_FINITE = "The model computed numbers that are not finite for an image of this request."
 KNOWN = bytes(range(35))
 COMPLETION = GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(bytes(i < 12 for i in range(35)),), stream=True)
 
@@ -73,6 +75,27 @@ def test_an_image_that_cannot_start_fails_alone(engine: Engine, monkeypatch: pyt
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
+def test_of_requests_that_start_in_one_call_the_broken_one_fails_alone(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = engine.generator.place_many
+    calls = []
+
+    def one_breaks(slots: list[int], specs: list[ImageSpec], prefixes: list[Prefix | None]) -> None:
+        seeds = {spec.seed for spec in specs}
+        calls.append(seeds)
+        if 0 in seeds:
+            raise KeyError(0)
+        original(slots, specs, prefixes)
+
+    monkeypatch.setattr(engine.generator, "place_many", one_breaks)
+    events = run_until_idle(engine, GenerateRequest(0, 2, seed=1), GenerateRequest(1, 2, seed=0))
+    assert calls[0] == {0, 1}
+    assert ended(events, Failed) == [1]
+    assert images_of(events, 0) == paint(grey, 2, seed=1).images.tobytes()
+    assert sorted(engine.scheduler.free) == list(range(5))
+
+
 def test_a_failing_step_fails_all_in_flight(engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(engine.generator, "start", broken)
@@ -84,14 +107,17 @@ def test_a_failing_step_fails_all_in_flight(engine: Engine, grey: Transformer, m
     assert images_of(events, 2) == paint(grey, 1, seed=1).images.tobytes()
 
 
-@pytest.mark.parametrize("work", ["start_prefill", "run_prefill", "place_many", "start"])
+@pytest.mark.parametrize("work", ["start_prefill", "run_prefill", "place_many", "start", "match", "insert"])
 @pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
 def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
 ) -> None:
-    monkeypatch.setattr(engine.generator, work, lambda *arguments: how())
+    holder = engine.admission.tree if work in ("match", "insert") else engine.generator
+    if holder is None:
+        pytest.skip("only the cpu kernel has a prefix tree")
+    monkeypatch.setattr(holder, work, lambda *arguments: how())
     with pytest.raises((MemoryError, RuntimeError)) as caught:
-        run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)))
+        run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)), GenerateRequest(2, 1, seed=0))
     assert unrecoverable(caught.value) == "out of memory"
 
 
@@ -123,8 +149,21 @@ def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
     )
     failed = {event.request: event.message for event in events if isinstance(event, Failed)}
     assert sorted(failed) == [0, 1, 3]
-    assert set(failed.values()) == {"The model computed numbers that are not finite for an image of this request."}
+    assert set(failed.values()) == {NOT_FINITE}
     assert (ended(events, Scored), ended(events, Finished)) == ([4], [2])
+
+
+def test_logits_that_are_not_finite_fail_their_request_and_no_other() -> None:
+    config = small_models.config(**small_models.CLASSES)
+    model = small_models.model(config)
+    head = small_models.class_head(config)
+    model.class_head = replace(head, bias=torch.full_like(head.bias, float("nan")))
+    picture = bytes(config.bytes)
+    requests = ScoreRequest(0, (picture,), classified=True), ScoreRequest(1, (picture,))
+    events = run_until_idle(Engine(Generator(model, 4)), *requests)
+    (failed,) = (event for event in events if isinstance(event, Failed))
+    assert (failed.request, failed.message) == (0, NOT_FINITE)
+    assert ended(events, Scored) == [1]
 
 
 def test_a_failing_tick_fails_its_own_work(engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:

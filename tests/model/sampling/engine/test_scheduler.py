@@ -141,8 +141,9 @@ def test_reclaiming_gives_clients_their_shares(slots: int, requests: list[tuple[
     for request, (client, images) in enumerate(requests):
         scheduler.add(request, range(images), client)
         admitted(scheduler)
-        reclaimed(scheduler, painted)
         share = slots // len(scheduler.held.keys() | scheduler.turns.clients.keys())
+        within = {client for client, held in scheduler.held.items() if held <= share}
+        assert within.isdisjoint(victim.client for victim, _ in reclaimed(scheduler, painted))
         assert all(scheduler.held[client] >= share for client in scheduler.turns.clients)
         assert scheduler.held == Counter(one.client for one in scheduler.assigned.values())
         images_of = Counter(one.request for one in scheduler.assigned.values())
@@ -230,6 +231,14 @@ def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_
         given += [one.request for one in new]
         order += [one.slot for one in new]
         assert len(given) <= 8
+
+
+def test_a_client_above_its_share_keeps_no_free_slots_though_its_turn_is_first() -> None:
+    scheduler = with_many(scheduler_of(8, {0: 6}), 2)
+    scheduler.add(1, range(40), "small")
+    scheduler.turns.end_turn(1)
+    assert scheduler.turns.next() == 0
+    assert [one.request for one in admitted(scheduler)] == [1, 1]
 
 
 def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_waits_and_while_it_is_painted() -> None:
