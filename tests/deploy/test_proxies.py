@@ -1,10 +1,7 @@
 """deploy/kubernetes/ray/nginx.conf and deploy/proxies in front of a real server: what passes and what is refused."""
 
 import json
-import shutil
-import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +17,8 @@ from websockets.exceptions import InvalidStatus
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.pictures import encode, painted, text
-from tests.support.server.infrastructure.nginx_proxy import NginxProxy, accepts, free_port, nginx_before, runs_here
+from tests.support.server.infrastructure.nginx_proxy import NginxProxy, nginx_before, runs_here
+from tests.support.server.infrastructure.proxies import COMMANDS, proxy_before
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
@@ -229,15 +227,6 @@ def test_a_service_that_is_gone_is_reported_in_our_words(nginx: None, tmp_path: 
         assert httpx.get(f"{proxy.url}/-/nginx").text == "ok\n"
 
 
-FOLDER = Path(__file__).parents[2] / "deploy/proxies"
-PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
-COMMANDS = {  # file: the command, to which its path is added
-    "nginx.conf": ["nginx", "-g", "daemon off; pid nginx.pid; error_log stderr;", "-p", ".", "-c"],
-    "Caddyfile": ["caddy", "run", "--adapter", "caddyfile", "--config"],
-    "haproxy.cfg": ["haproxy", "-f"],
-}
-
-
 @pytest.fixture(scope="module")
 def trusting(grey_directory: Path) -> Iterator[Server]:
     with serve(grey_directory, "--slots", "32", "--trusted-proxy", "127.0.0.1", "--api-key", "sk-1") as server:
@@ -247,18 +236,8 @@ def trusting(grey_directory: Path) -> Iterator[Server]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Transformer, name: str) -> None:
-    program, *arguments = COMMANDS[name]
-    if (binary := shutil.which(program, path=PATH)) is None:
-        pytest.skip(f"{program} is not installed")
-    conf, port = (FOLDER / name).read_text(), free_port()
-    for old, new in (("127.0.0.1:8000", trusting.url.removeprefix("http://")), ("8080", str(port))):
-        assert old in conf
-        conf = conf.replace(old, new)
-    (tmp_path / name).write_text(conf)
-    process = subprocess.Popen([binary, *arguments, str(tmp_path / name)], cwd=tmp_path, env={"HOME": str(tmp_path)})
-    try:
-        wait_for(lambda: accepts(port) or process.poll() is not None, program)
-        url, headers = f"http://127.0.0.1:{port}", {"authorization": "Bearer sk-1", "x-forwarded-for": "192.0.2.7"}
+    with proxy_before(name, [trusting.url.removeprefix("http://")], tmp_path) as url:
+        headers = {"authorization": "Bearer sk-1", "x-forwarded-for": "192.0.2.7"}
         with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
             wait_for(lambda: client.get("/readyz").status_code == 200, "the server behind the proxy")
             answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
@@ -270,9 +249,6 @@ def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Tr
             images = websocket.paint(type="generate", n=3, seed=7).images()
             np.testing.assert_array_equal(images.reshape(expected.shape), expected)
         assert not [line for line in trusting.log if "client=192.0.2.7" in line], "a client cannot choose its address"
-        with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", httpx.URL(url).port), PATIENCE) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert b" 200 " in connection.recv(65536)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE)
