@@ -29,6 +29,7 @@ from scanline.model import zoo
 from scanline.model.bench.run import load
 from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
+from scanline.model.safe_path import safe_path
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
@@ -72,7 +73,8 @@ def _run_jobs(options: argparse.Namespace) -> int:
     """Run every share of the kernels in a process of its own, all at once."""
     command = [sys.executable, "-m", "scanline.model.compile_kernels", "--capability", str(options.capability)]
     command += ["--jobs", str(options.jobs), "--models", *options.models, "--random", *options.random]
-    started = [subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)]
+    with safe_path():
+        started = [subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)]
     statuses = [process.wait() for process in started]
     return int(any(statuses))
 

@@ -13,9 +13,9 @@ WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "webs
 # The rooms of a floor, each of which imports only those before it; files beside them are rooms, too.
 SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
 MODEL = [
-    *("config", "state", "resources", "network", "precision", "atomic", "inputs", "named_files", "class_names"),
-    *("sampling_options", "images", "likelihood", "extras", "formats", "hub", "zoo", "device", "backends"),
-    *("sampling", "datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels"),
+    *("safe_path", "config", "state", "resources", "network", "precision", "atomic", "inputs", "named_files"),
+    *("class_names", "sampling_options", "images", "likelihood", "extras", "formats", "hub", "zoo", "device"),
+    *("backends", "sampling", "datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels"),
     *("progress", "inference"),
 ]
 NOT_IMPORTED = {"kernels": {"model", "server"} | WEB, "model": {"server"} | WEB, "server": set[str]()}

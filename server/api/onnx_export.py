@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from scanline.model.extras import MissingExtraError
+from scanline.model.safe_path import ENVIRONMENT
 
 MAX_KEPT_BYTES = 256_000_000  # of all files; a larger file is an error
 EXPORT_SECONDS = 180.0  # most of it imports torch, on a busy machine
@@ -68,7 +69,10 @@ class Exports:
     async def _export(self, directory: Path) -> Exported:
         """Export in a child; it is killed where it takes too long, or where this task is cancelled. What the child
         reports goes to this process's standard error, as all logs do."""
-        child = await asyncio.create_subprocess_exec(*self.command, str(directory), stdout=asyncio.subprocess.PIPE)
+        environment = os.environ | ENVIRONMENT
+        child = await asyncio.create_subprocess_exec(
+            *self.command, str(directory), stdout=asyncio.subprocess.PIPE, env=environment
+        )
         assert child.stdout is not None
         file, digest = bytearray(), sha256()
         try:

@@ -13,6 +13,13 @@ from contextlib import suppress
 
 def main() -> None:
     """Run the console script; errors in what the user asked for become one sentence, without a traceback."""
+    from scanline.model.safe_path import safe_path
+
+    with safe_path():
+        _main()
+
+
+def _main() -> None:
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -12,7 +12,7 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouter
 from ray.serve.handle import DeploymentHandle
 from ray.util import get_node_ip_address
 
-from scanline.model import hub
+from scanline.model import hub, safe_path
 from scanline.model.formats.model_dir import model_name
 from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
 from scanline.server.cluster.arrival_limit import WebsocketArrivalLimit
@@ -31,7 +31,7 @@ INGRESS = "Ingress"
 METRICS_SECONDS = 11.0  # replicas report to the autoscaler every 10; a shorter look-back period sees nothing
 DIGEST_SECONDS = 5.0  # between two reports of a replica's model to the routers
 # Shards reach replicas by gRPC, whose own limit of a message is 4 MB; Serve takes another one from the environment.
-RUNTIME = {"env_vars": {"RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": str(2**31 - 1)}}
+RUNTIME = {"env_vars": {"RAY_SERVE_REPLICA_GRPC_MAX_MESSAGE_LENGTH": str(2**31 - 1), **safe_path.ENVIRONMENT}}
 COMMON: dict[str, Any] = {
     "max_ongoing_requests": 1_000_000,  # no limit by requests: `EngineHandle.reserve` limits images
     # Each proxy or ingress keeps so many while there is no replica to send them to; the others are refused with 503.

@@ -27,6 +27,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from scanline.model.safe_path import safe_path
+
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}  # rates are sent by gloo: it sees that a process has ended
 AVERAGE_TIMEOUT = timedelta(days=7)  # the other ranks wait for rank 0 while it tests and paints
 SECONDS_TO_END = 5
@@ -127,7 +129,8 @@ def processes(
                     daemon=True,
                 )
                 try:
-                    worker.start()
+                    with safe_path():
+                        worker.start()
                 except BrokenPipeError as error:  # it ended at once; a later one is of standard output
                     raise WorkerError("a training process could not start") from error
                 theirs.close()

@@ -11,6 +11,7 @@ import tempfile
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
+from scanline.model.safe_path import safe_path
 from scanline.server.runtime.signals import HANDLED
 
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")
@@ -32,9 +33,10 @@ def warm_up() -> None:
         tempfile.tempdir = chosen
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
-        resource_tracker.ensure_running()  # first, because it unblocks SIGINT and SIGTERM, which it ignores
-        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-        forkserver.ensure_running()
+        with safe_path():
+            resource_tracker.ensure_running()  # first, because it unblocks SIGINT and SIGTERM, which it ignores
+            signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+            forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

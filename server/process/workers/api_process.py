@@ -18,6 +18,7 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
+from scanline.model.safe_path import safe_path
 from scanline.server.api.api_keys import ApiKeys
 from scanline.server.engine.remote.over_pipe import FindEngine, MainEnd, Statuses
 from scanline.server.process import running
@@ -61,7 +62,8 @@ class ApiProcess:
             name="scanline-api",
             daemon=True,
         )
-        start_with_signals_blocked(self.process, HANDLED)
+        with safe_path():
+            start_with_signals_blocked(self.process, HANDLED)
         theirs.close()
         atexit.register(self.process.kill)  # multiprocessing would otherwise wait for a process that drains
         self.requests = MainEnd(ours, find_engine, {name: partial(method, self) for name, method in methods.items()})
