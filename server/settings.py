@@ -17,13 +17,19 @@ Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Items = Annotated[tuple[str, ...], NoDecode]  # of a variable, whose text is split at commas
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
-COMMA_SEPARATED = ("models", "served_model_names", "api_keys", "allow_origins", "allow_hosts", "trusted_proxies")
+COMMA_SEPARATED = (
+    *("models", "served_model_names", "api_keys", "allow_origins", "frame_ancestors"),
+    *("allow_hosts", "trusted_proxies"),
+)
 ORIGIN = r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+"
 HOST_NAME = r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 FORMS = {  # of each item of a setting, and the same in words
     "models": (r"(?s).+", "a model must be a name or a directory"),
     "served_model_names": (r"[^\s,=]+(=[^\s,=]+)?", "a name must be NAME or NAME=MODEL, without spaces and commas"),
-    "allow_origins": (ORIGIN, "an origin must be * or like https://example.com, without a path"),
+    **dict.fromkeys(
+        ("allow_origins", "frame_ancestors"),
+        (ORIGIN, "an origin must be * or like https://example.com, without a path"),
+    ),
     "allow_hosts": (HOST_NAME, "a host must be * or a name like example.com, without a port"),
 }
 MAX_SOCKET_PATH_BYTES = 107  # of a unix socket's address
@@ -91,6 +97,7 @@ class Settings(BaseSettings):
     )
     api_keys_file: Path | None = setting(None, "File with a NAME and a KEY on each line; read again when it changes.")
     allow_origins: Items = setting((), "Origin of web pages that may use this server, * for all. Repeatable.")
+    frame_ancestors: Items = setting((), "Origin of web pages that may embed the page, * for all. Repeatable.")
     allow_hosts: Items = setting(
         (),
         "Host name that requests may use, without a port; * for all. On loopback without keys, localhost is allowed"

@@ -122,9 +122,12 @@ def install(app: FastAPI, needs_key: bool) -> None:
             components["schemas"][schema.__name__] = _described(schema)
         for schema in UPLOADS:
             components["schemas"][_form_name(schema)] = _form(schema)
-        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        # A server without keys ignores the header: what is generated from its description may have keys, too.
-        description["security"] = [{"key": []}] if needs_key else [{}, {"key": []}]
+        components["securitySchemes"] = {
+            "key": {"type": "http", "scheme": "bearer"},
+            "key_header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        }
+        # A server without keys ignores the headers: what is generated from its description may have keys, too.
+        description["security"] = [*([] if needs_key else [{}]), {"key": []}, {"key_header": []}]
         for path in OPEN_PATHS & description["paths"].keys():
             for operation in description["paths"][path].values():
                 operation["security"] = []

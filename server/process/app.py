@@ -105,7 +105,7 @@ def build(
     for router in routers:
         app.include_router(router)
     app.state.paths = {getattr(route, "path", None) for router in routers for route in router.routes}
-    page.install(app)
+    page.install(app, settings.frame_ancestors)
     return app
 
 

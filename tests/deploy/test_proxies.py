@@ -1,9 +1,11 @@
 """deploy/kubernetes/ray/nginx.conf and deploy/proxies in front of a real server: what passes and what is refused."""
 
 import json
+import re
 import socket
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +20,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.pictures import encode, painted, text
 from tests.support.server.infrastructure.nginx_proxy import NginxProxy, nginx_before, runs_here
-from tests.support.server.infrastructure.proxies import COMMANDS, proxy_before
+from tests.support.server.infrastructure.proxies import COMMANDS, FOLDER, proxy_before
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
@@ -233,6 +235,9 @@ def trusting(grey_directory: Path) -> Iterator[Server]:
         yield server
 
 
+OWN_KEY = {"x-api-key": "sk-1"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Transformer, name: str) -> None:
@@ -252,3 +257,28 @@ def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Tr
         with socket.create_connection(("127.0.0.1", httpx.URL(url).port), PATIENCE) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert b" 200 " in connection.recv(65536)
+
+
+def test_behind_a_password_below_a_path_the_key_has_its_own_header(
+    nginx: None, trusting: Server, tmp_path: Path
+) -> None:
+    page = (FOLDER.parents[1] / "docs/deploy.md").read_text()
+    location = re.search(r"```nginx\n(.+?)```", page, re.DOTALL)
+    assert location
+
+    def with_location(conf: str) -> str:
+        conf = re.sub(r"location / \{.+?\n        \}", location[1], conf, flags=re.DOTALL)
+        return "user root;\n" + conf.replace("/etc/nginx/", f"{tmp_path}/")
+
+    (tmp_path / "digits.htpasswd").write_text("teacher:{PLAIN}chalk\n")
+    address, basic = trusting.url.removeprefix("http://"), ("teacher", "chalk")
+    with proxy_before("nginx.conf", [address], tmp_path, with_location) as proxy:
+        url = f"{proxy}/digits"
+        with httpx.Client(auth=basic, timeout=PATIENCE) as client:
+            assert "<title>" in client.get(f"{url}/").text
+            statuses = [client.post(url + GENERATIONS, json={}, headers=key).status_code for key in ({}, OWN_KEY)]
+            assert statuses == [401, 200]
+        assert httpx.get(f"{url}/").headers["www-authenticate"].startswith("Basic")
+        password = {"authorization": f"Basic {b64encode(':'.join(basic).encode()).decode()}"}
+        with connected(url, additional_headers={**OWN_KEY, **password}) as websocket:
+            assert websocket.paint(type="generate").order[-1] == "done"

@@ -1,8 +1,9 @@
 """Authentication: an API key is required on every route, the websocket included, except OPEN_PATHS and the pages.
 
 A request without a valid key is refused before its body is read, a websocket before it is accepted. Browsers cannot
-send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. The name of the
-key becomes part of the request's Client. A websocket ends with its key.
+send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. Behind a proxy
+that has Authorization for itself the key is in X-API-Key, whose requests have it nowhere else. The name of the key
+becomes part of the request's Client. A websocket ends with its key.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from scanline.server.api.routes.page import is_page
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 KEY_SUBPROTOCOL_PREFIX = "key."
+KEY_HEADERS = (b"x-api-key", b"api-key")
 
 
 class ApiKeyMiddleware:
@@ -81,7 +83,9 @@ class ApiKeyMiddleware:
             headers = {**RETRY_SOON, "connection": "close"}
             scope[OVERHEAD].charge(REFUSED_KEY_UNITS)
             return ApiError(429, message, code="too_many_wrong_keys", headers=headers)
-        message = "Unknown API key." if has_key else "Missing API key; send it as Authorization: Bearer KEY."
+        message = (
+            "Unknown API key." if has_key else "Missing API key; send it as Authorization: Bearer KEY or as X-API-Key."
+        )
         return ApiError(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
 
 
@@ -90,7 +94,12 @@ def _is_open(scope: Scope) -> bool:
 
 
 def _sent_keys(scope: Scope) -> Iterator[bytes]:
-    """Yield the keys of the authorization headers and, for a websocket, of the subprotocols."""
+    """Yield the keys of KEY_HEADERS, or where there are none of the authorization headers and, for a websocket, of the
+    subprotocols."""
+    own = [value.strip() for name, value in scope["headers"] if name in KEY_HEADERS]
+    if any(own):
+        yield from own
+        return
     for name, value in scope["headers"]:
         scheme, _, key = value.partition(b" ")
         if name == b"authorization" and scheme.lower() == b"bearer":

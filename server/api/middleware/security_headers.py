@@ -6,13 +6,15 @@ which may do nothing.
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+POLICY = b"content-security-policy"
+EMBEDDED = b"x-frame-options"
 DATA_POLICY = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
 SECURITY_HEADERS = {
     b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
+    EMBEDDED: b"DENY",
     b"referrer-policy": b"no-referrer",
     b"cross-origin-opener-policy": b"same-origin",
-    b"content-security-policy": DATA_POLICY,
+    POLICY: DATA_POLICY,
 }
 
 
@@ -30,7 +32,9 @@ class SecurityHeadersMiddleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
-                present = {name for name, _ in headers}
+                present = dict(headers)
+                if b"frame-ancestors 'none'" not in present.get(POLICY, DATA_POLICY):
+                    present[EMBEDDED] = b""  # it has no value for some pages
                 headers += [pair for pair in SECURITY_HEADERS.items() if pair[0] not in present]
                 message = {**message, "headers": headers}
             await send(message)

@@ -6,6 +6,7 @@ revalidated each time. The pages are kept in memory: reading a file takes anothe
 
 import asyncio
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI
@@ -26,12 +27,11 @@ POLICY = "; ".join(
         "worker-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
-        "frame-ancestors 'none'",
     )
 )
 PATHS = frozenset({"/", "/docs"})
 ASSETS = "/assets"
-POLICY_HEADER = {"content-security-policy": POLICY}
+POLICY_HEADER = {"content-security-policy": f"{POLICY}; frame-ancestors 'none'"}
 COMPRESSED = (".js", ".css")  # files that are sent as gzip where the client accepts it
 
 
@@ -67,11 +67,12 @@ def is_page(path: str) -> bool:
     return path in PATHS or path.startswith(f"{ASSETS}/")
 
 
-def install(app: FastAPI) -> None:
-    """Add the page and the API documentation to `app`."""
+def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:
+    """Add the page and the API documentation to `app`. frame_ancestors: the origins of pages that may embed them."""
     routes = APIRouter(include_in_schema=False)
     index, documentation = ((BUILT / name).read_bytes() for name in ("index.html", "docs.html"))
-    headers = {**POLICY_HEADER, "cache-control": "no-cache"}
+    ancestors = " ".join(frame_ancestors) or "'none'"
+    headers = {"content-security-policy": f"{POLICY}; frame-ancestors {ancestors}", "cache-control": "no-cache"}
 
     @routes.get("/")
     async def page() -> HTMLResponse:

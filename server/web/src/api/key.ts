@@ -8,10 +8,10 @@ let asking: Promise<void> | undefined;
 
 const storedKey = (): string | null => sessionStorage.getItem(STORED);
 
-/** The authorization header; empty without a key. */
+/** The key's header; empty without a key. Authorization may be a proxy's, to which the browser itself sends it. */
 export function keyHeaders(): Record<string, string> {
   const key = storedKey();
-  return key === null ? {} : { authorization: `Bearer ${key}` };
+  return key === null ? {} : { "x-api-key": key };
 }
 
 /** The websocket subprotocols; they carry the key, since browsers cannot set headers on a websocket. */

@@ -26,6 +26,6 @@ export function showCode(of: CodeRequest): void {
 
 function show(): void {
   const language = new FormData(find("code-form", HTMLFormElement)).get("language") as Language;
-  setText("code", snippet(language, request, new URL(".", document.baseURI).href, "authorization" in keyHeaders()));
+  setText("code", snippet(language, request, new URL(".", document.baseURI).href, "x-api-key" in keyHeaders()));
   setText("code-copied", "");
 }

@@ -70,11 +70,13 @@ def test_probes_and_the_page_are_open_and_near_misses_are_not(keyless: httpx.Cli
 
 def test_the_openapi_description_marks_routes_that_need_a_key(keyless: httpx.Client, client: httpx.Client) -> None:
     described = keyless.get("/openapi.json").json()
-    assert described["components"]["securitySchemes"] == {"key": {"type": "http", "scheme": "bearer"}}
-    assert described["security"] == [{"key": []}]
+    schemes = described["components"]["securitySchemes"]
+    assert schemes["key"] == {"type": "http", "scheme": "bearer"}
+    assert schemes["key_header"] == {"type": "apiKey", "in": "header", "name": "X-API-Key"}
+    assert described["security"] == [{"key": []}, {"key_header": []}]
     found = {path: [one.get("security") for one in methods.values()] for path, methods in described["paths"].items()}
     assert {path for path, security in found.items() if [] in security} == {"/healthz", "/readyz"}
-    assert client.get("/openapi.json").json()["security"] == [{}, {"key": []}]
+    assert client.get("/openapi.json").json()["security"][0] == {}
 
 
 def test_each_key_is_accepted_and_a_wrong_one_or_two_are_refused(keyless: httpx.Client) -> None:
@@ -86,6 +88,24 @@ def test_each_key_is_accepted_and_a_wrong_one_or_two_are_refused(keyless: httpx.
         response = keyless.get("/v1/models", headers=headers)
         assert_refused(response, 401, None, "invalid_api_key")
         assert response.headers["www-authenticate"] == "Bearer"
+
+
+BASIC, TOKEN = {"authorization": "Basic dGVhY2hlcjpjaGFsaw=="}, bearer("a token of a proxy")
+
+
+def test_behind_a_proxy_with_its_own_authorization_the_key_has_another_header(
+    keyless: httpx.Client, guarded_server: Server
+) -> None:
+    """It is the only key of the request then: a wrong one is refused beside one in Authorization."""
+    for name in ("X-API-Key", "api-key"):
+        for proxy in ({}, BASIC, TOKEN):
+            assert keyless.get("/v1/models", headers={name: KEY, **proxy}).status_code == 200
+        with connected(guarded_server.url, additional_headers={name: KEY, **BASIC}) as websocket:
+            assert websocket.paint(type="generate").order[-1] == "done"
+        for wrong in ([(name, WRONG)], [(name, WRONG), *bearer(KEY).items()], [("x-api-key", KEY), (name, WRONG)]):
+            assert keyless.get("/v1/models", headers=wrong).json()["error"]["message"] == "Unknown API key."
+        assert keyless.get("/v1/models", headers={name: "", **bearer(KEY)}).status_code == 200
+    assert "as X-API-Key" in keyless.get("/v1/models", headers=BASIC).json()["error"]["message"]
 
 
 def test_a_refusal_comes_before_the_body_is_read(keyless: httpx.Client) -> None:
@@ -115,6 +135,7 @@ def test_no_key_is_ever_shown(guarded_server: Server, monkeypatch: pytest.Monkey
     answers = [httpx.get(f"{guarded_server.url}/v1/models", headers=bearer(key)) for key in (KEY, SECOND_KEY, WRONG)]
     assert [answer.status_code for answer in answers] == [200, 200, 401]
     shown = [answer.text for answer in answers]
+    shown += [httpx.get(f"{guarded_server.url}/v1/models", headers={"x-api-key": key}).text for key in (KEY, WRONG)]
     with connected(guarded_server.url, subprotocols=subprotocols(KEY, "scanline")) as websocket:
         assert websocket.socket.response is not None
         shown.append(str(websocket.socket.response.headers))

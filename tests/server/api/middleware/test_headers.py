@@ -6,8 +6,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from scanline.server.api.routes.page import BUILT
+from scanline.server.models.registry import served_models
+from scanline.server.process.app import build
+from scanline.server.settings import Settings
+from tests.support.commands import refused
 from tests.support.server.error_answers import refused_handshake
 from tests.support.server.routes import GENERATIONS
 from tests.support.server.running_server import PATIENCE, Server
@@ -70,6 +75,19 @@ def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path:
         assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
     names = [name for name, _ in headers.multi_items()]
     assert len(set(names)) == len(names)
+
+
+def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_none(grey_directory: Path) -> None:
+    sites = ("https://wiki.example", "http://localhost:3000")
+    settings = Settings(models=(str(grey_directory),), frame_ancestors=sites)
+    client = TestClient(build(settings, served_models(settings)))
+    for path in ("/", "/docs"):
+        headers = client.get(path).headers
+        assert headers["content-security-policy"].endswith(f"; frame-ancestors {' '.join(sites)}")
+        assert "x-frame-options" not in headers
+    assert client.get("/v1/models").headers["x-frame-options"] == "DENY"
+    for wrong in ("wiki.example", "https://wiki.example/page", "'self'; script-src *"):
+        assert refused("serve", "--frame-ancestor", wrong).startswith("--frame-ancestor: an origin must be * or like")
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])

@@ -4,7 +4,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,15 +25,16 @@ SERVER_LINE = re.compile(rf"^ *server .*{ADDRESS}.*$", re.MULTILINE)
 
 
 @contextmanager
-def proxy_before(name: str, addresses: Sequence[str], folder: Path) -> Iterator[str]:
-    """Yield the URL of a proxy in front of servers (HOST:PORT), with no other change of its file than addresses."""
+def proxy_before(name: str, addresses: Sequence[str], folder: Path, edit: Callable[[str], str] = str) -> Iterator[str]:
+    """Yield the URL of a proxy in front of servers (HOST:PORT), with no other change of its file than addresses and
+    what `edit` does."""
     program, *arguments = COMMANDS[name]
     binary = shutil.which(program, path=PATH)
     if binary is None:
         pytest.skip(f"{program} is not installed")
     port = free_port()
     file = folder / name
-    file.write_text(configured(name, addresses, port))
+    file.write_text(edit(configured(name, addresses, port)))
     process = subprocess.Popen([binary, *arguments, str(file)], cwd=folder, env={"HOME": str(folder)})
     try:
         wait_for(lambda: accepts(port) or process.poll() is not None, program)
