@@ -191,8 +191,9 @@ def _contents(rest: "_Reader", most: int) -> CodeFile:
     height, width, channels, count, length, labels = (rest.number() for _ in range(6))
     bytes_ = height * width * channels
     rest.check(PRECISION_NAME.fullmatch(precision) is not None and 1 <= bytes_ <= LARGEST_IMAGE)
-    # A code has at least a byte, a checksum two: both are bounded by the file before anything is made of them.
-    rest.check(count >= 1 and length >= 1 and labels >= 1 and -(-count // length) <= rest.left)
+    # A code has at least a byte, a checksum two: both are bounded by the file before anything is made of them. The
+    # number of an image among those of several files is a multiple of the length.
+    rest.check(count >= 1 and 1 <= length <= MAX_A_CODE and labels >= 1 and -(-count // length) <= rest.left)
     if count > most:
         reason = f"{rest.param} holds {count:,} images; at most {most:,} are decoded at once."
         raise InvalidInput(reason, rest.param, "too_many_images")

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from contextlib import suppress
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scanline.model.formats import code_file as code_file_module
-from scanline.model.formats.code_file import MAGIC, PIXELS_A_BYTE, CodeFile, Codes, code_file, images_a_code, read
+from scanline.model.formats.code_file import (
+    MAGIC,
+    MAX_A_CODE,
+    PIXELS_A_BYTE,
+    CodeFile,
+    Codes,
+    code_file,
+    images_a_code,
+    read,
+)
 from scanline.model.inputs import InvalidInput
 
 SHAPE = (2, 3, 1)
@@ -97,7 +107,7 @@ def test_a_wrong_file_is_refused_in_one_sentence(data: bytes, sentence: str) -> 
 
 def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> None:
     file, honest = some_file(9, 2), b"exact" + bytes(SHAPE) + bytes([9, 2])
-    for count, length in ((9, 3), (7, 2), (2**62, 2), (2**62, 2**61), (0, 1)):
+    for count, length in ((9, 3), (7, 2), (2**62, 2), (2**62, 2**61), (0, 1), (9, 2**62)):
         lying = honest[:-2] + leb128(count) + leb128(length)
         data = with_checksum(rest_of(file.to_bytes()).replace(honest, lying))
         tracemalloc.start()
@@ -105,6 +115,11 @@ def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> Non
             read(data)
         assert tracemalloc.get_traced_memory()[1] < 100_000
         tracemalloc.stop()
+    alone = some_file(3, MAX_A_CODE)
+    assert read(alone.to_bytes()) == alone
+    for length in (MAX_A_CODE + 1, 2**62):
+        with pytest.raises(InvalidInput, match="file contradicts itself"):
+            read(replace(alone, codes=replace(alone.codes, length=length)).to_bytes())
     with pytest.raises(InvalidInput, match="file holds 9 images; at most 8 are decoded at once"):
         read(file.to_bytes(), most=8)
 

@@ -113,6 +113,10 @@ WRONG = {  # label: how a file is changed, the code
     "a later version": (lambda file: file[:7] + b"\x63" + file[8:], "unknown_version"),
     "another model's": (lambda file: changed(file, coding="0" * 32, precision="int8"), "other_model"),
     "pixels of another shape": (lambda file: changed(file, height=5, width=7), "invalid_code"),
+    "more images a code than an index can hold": (
+        lambda file: changed(file, codes=Codes(read(file).codes.codes[:1], 2**62)),
+        "invalid_code",
+    ),
     "labels of a model without classes": (
         lambda file: changed(file, labels=11, codes=replace(read(file).codes, labelled=True)),
         "invalid_code",
@@ -131,11 +135,11 @@ def test_a_wrong_code_is_refused_also_of_several(client: httpx.Client, file: byt
 
 
 def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) -> None:
-    bomb = changed(file, count=5000, codes=Codes((b"\1" * 300,), 5000), checksums=(0,))  # of a few bytes more
+    bomb = changed(file, count=4096, codes=Codes((b"\1" * 300,), 4096), checksums=(0,))  # of a few bytes more
     assert_refused(client.post(DECODINGS, json={"code": text(bomb)}), 400, "code", "invalid_value")
-    response = client.post(DECODINGS, json={"code": text(bomb), "images": "4999"})
+    response = client.post(DECODINGS, json={"code": text(bomb), "images": "4095"})
     assert_refused(response, 400, "images", "invalid_value")
-    assert "5000 images" in response.json()["error"]["message"]
+    assert "4096 images" in response.json()["error"]["message"]
 
 
 def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(client: httpx.Client) -> None:
