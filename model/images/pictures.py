@@ -53,8 +53,10 @@ BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
 METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 # Of a picture that is resized to the model's size.
 MAX_RESIZED_PIXELS, MAX_RESIZED_SIDE, MAX_RESIZED_BYTES = 2**22, 2**12, 8_000_000
+KEY_SCALES = {"L;2": 85, "L;4": 17}  # of grey PNGs whose bytes hold several pixels
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
 MAX_THOROUGH_PIXELS = 2**18  # of a file that is written with the usual effort: more of noise take seconds so
+URL_SAFE = str.maketrans("-_", "+/")
 RUNS = 3  # of PNG: how zlib looks for repetitions, as among the pixels of an image that is enlarged
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
@@ -150,6 +152,13 @@ def open_file(data: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
         if data.startswith(ICO):
             _check_icon(data)
         picture = Image.open(file, formats=formats)
+    # Pillow compares pixels that it has scaled to 8 bits with the transparent value as the file has it.
+    depth = picture.tile[0].args if picture.tile else None
+    transparent = picture.info.get("transparency")
+    if depth in KEY_SCALES and isinstance(transparent, int):
+        picture.info["transparency"] = KEY_SCALES[depth] * transparent
+    elif depth == "RGB;16B" and transparent is not None:
+        picture.info["transparency"] = tuple(value >> 8 for value in transparent)
     if any(tile[0] in Image.DECODERS for tile in picture.tile):
         size = picture.width * picture.height
         if size > MAX_PYTHON_PIXELS:
@@ -212,31 +221,49 @@ def upright(picture: Image.Image) -> Image.Image:
     return picture if turn is None else picture.transpose(turn)
 
 
-def in_8_bits(picture: Image.Image, grey: bool, most: int | None = None) -> Image.Image:
-    """Return a decoded picture as L or RGB, on white where it is transparent; PixelsError where its pixels do not fit.
+def planes(picture: Image.Image, most: int | None = None) -> tuple[Image.Image, Image.Image | None]:
+    """Return a decoded picture as RGB, of transparent pixels too, and its alpha as L, if it has one; PixelsError where
+    its pixels do not fit.
 
     Of 16 bits the upper 8 count, unless the file states the value `most` of white: of 12 bits in 16, for instance.
     """
     if picture.mode.startswith("I"):
-        values, white = np.asarray(picture).astype(np.int64), most or 0xFFFF
+        values = np.asarray(picture).astype(np.int64)
+        white = most or 0xFFFF
         if values.min() < 0 or values.max() > white:
             raise PixelsError(f"it has grey values beyond 0 to {white:,}")
-        picture = Image.fromarray((values * 256 // (white + 1)).astype(np.uint8))
-    elif picture.mode not in EXACT_MODES:
+        grey = Image.fromarray((values * 256 // (white + 1)).astype(np.uint8))
+        if not picture.has_transparency_data:
+            return grey.convert("RGB"), None
+        is_opaque = values != picture.info["transparency"]
+        return grey.convert("RGB"), Image.fromarray(np.where(is_opaque, 255, 0).astype(np.uint8))
+    if picture.mode not in EXACT_MODES:
         raise PixelsError(f"it has pixels of mode {picture.mode}, which do not fit 8 bits")
-    if picture.has_transparency_data:
-        picture = _on_white(picture.convert("RGBA"))
-    return picture.convert("RGB").convert("L") if grey else picture.convert("RGB")
+    if not picture.has_transparency_data:
+        return picture.convert("RGB"), None
+    picture = (picture.convert("LA") if picture.mode == "La" else picture).convert("RGBA")
+    return picture.convert("RGB"), picture.getchannel("A")
 
 
-def _on_white(picture: Image.Image) -> Image.Image:
-    """Return an RGBA picture on white. Pillow holds the interpreter's lock while it composites: some rows at a time."""
+def in_8_bits(picture: Image.Image, grey: bool, most: int | None = None) -> Image.Image:
+    """Return a decoded picture as L or RGB, on white where it is transparent; see `planes`."""
+    colours, alpha = planes(picture, most)
+    if alpha is not None:
+        colours = _on_white(colours, alpha)
+    return colours.convert("L") if grey else colours
+
+
+def _on_white(colours: Image.Image, alpha: Image.Image) -> Image.Image:
+    """Return an RGB picture with this alpha on white. Pillow holds the interpreter's lock while it composites: some
+    rows at a time."""
+    picture = colours.convert("RGBA")
+    picture.putalpha(alpha)
     rows = max(1, COMPOSITED_PIXELS // picture.width)
     for top in range(0, picture.height, rows):
         box = 0, top, picture.width, min(top + rows, picture.height)
         part = picture.crop(box)
         picture.paste(Image.alpha_composite(Image.new("RGBA", part.size, "white"), part), box)
-    return picture
+    return picture.convert("RGB")
 
 
 @contextmanager
@@ -247,7 +274,7 @@ def readable(param: str) -> Iterator[None]:
     """
     try:
         yield
-    except SlowError as error:
+    except (SlowError, PixelsError) as error:
         raise InvalidInput(f"{param}: {error}.", param, "invalid_image") from None
     except Exception:
         reason = f"{param} is not a readable PNG, WebP, JPEG or BMP picture."
@@ -256,20 +283,17 @@ def readable(param: str) -> Iterator[None]:
 
 def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
     """Return bytes [N] uint8 of a picture, converted to grey or RGB and resized as the model has it."""
-    try:
+    with readable(param):
         converted = in_8_bits(picture, grey=config.channels == 1)
         return np.asarray(fitted(converted, (config.width, config.height))).reshape(-1)
-    except PixelsError as error:
-        raise InvalidInput(f"{param}: {error}.", param, "invalid_image") from None
 
 
 def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:
     """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, without alpha, by black (paint)."""
     with readable(param):
-        if picture.has_transparency_data:
-            plane, kind = picture.convert("RGBA").getchannel("A"), "alpha"
-        else:
-            plane, kind = picture.convert("L"), "grey"
+        colours, alpha = planes(picture)
+    kind = "grey" if alpha is None else "alpha"
+    plane = colours.convert("L") if alpha is None else alpha
     values = np.asarray(ImageOps.fit(plane, (config.width, config.height), Image.Resampling.NEAREST))
     if ((values != 0) & (values != 255)).any():
         raise InvalidInput(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
@@ -295,14 +319,16 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
 
 
 def from_base64(text: str, param: str) -> bytes:
-    """Return the bytes of a base64 text, in one line or in several (RFC 2045), or of a data URL (RFC 2397)."""
+    """Return the bytes of a base64 text, in one line or in several (RFC 2045), or of a data URL (RFC 2397). As others
+    read it too: with - and _ for + and /, and with any padding or none."""
     if text[:5].lower() == "data:":
         head, _, text = text.partition(",")
-        if not head.lower().endswith(";base64"):
+        if "base64" not in [part.strip() for part in head.lower().split(";")[1:]]:
             raise InvalidInput(f"{param} is a data URL without ;base64.", param, "invalid_base64")
         text = unquote(text)
+    text = "".join(text.split()).rstrip("=").translate(URL_SAFE)
     try:
-        return base64.b64decode("".join(text.split()), validate=True)
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput(f"{param} is not valid base64.", param, "invalid_base64") from None
 

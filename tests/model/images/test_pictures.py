@@ -1,8 +1,11 @@
 """Pictures that come in, of every kind and broken in every way."""
 
+import base64
 import io
 import struct
 import tracemalloc
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,7 @@ from PIL import Image, ImageCms
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
 from scanline.model.images import pictures
-from scanline.model.images.pictures import known_by_picture, open_picture, pixels, readable
+from scanline.model.images.pictures import from_base64, known_by_alpha, known_by_picture, open_picture, pixels, readable
 from scanline.model.inputs import InvalidInput
 from tests.support.pictures import encode, noise
 from tests.support.server.hostile_pictures import END, PICTURES, SIGNATURE, chunk, header, of_scans, run_lengths
@@ -136,6 +139,93 @@ def test_few_colours_are_read_too_and_a_transparent_one_is_alpha() -> None:
     picture.putpalette([9, 9, 9, 200, 200, 200])
     opened = open_picture(saved(picture, transparency=0), GREY, "mask")
     np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
+
+
+def with_transparent(depth: int, channels: int) -> bytes:
+    """A PNG of 7 x 5 pixels of two values, of which the one where IMAGE is dark is transparent."""
+    kept, hidden = 2**depth - 1, 2**depth // 3
+    values = np.where(IMAGE > 127, kept, hidden)[..., None].repeat(channels, 2).reshape(7, -1)
+    bits = (values[..., None] >> np.arange(depth)[::-1] & 1).astype(np.uint8)
+    rows = b"".join(b"\0" + np.packbits(row).tobytes() for row in bits)
+    key = struct.pack(f">{channels}H", *[hidden] * channels)
+    colour = header(depth=depth, colour=2 if channels == 3 else 0)
+    return SIGNATURE + colour + chunk(b"tRNS", key) + chunk(b"IDAT", zlib.compress(rows)) + END
+
+
+@pytest.mark.parametrize(
+    ("depth", "channels"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)], ids=lambda number: str(number)
+)
+def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(tmp_path: Path, depth: int, channels: int) -> None:
+    (tmp_path / "picture.png").write_bytes(with_transparent(depth, channels))
+    opened = open_picture(with_transparent(depth, channels), GREY, "mask")
+    np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
+    np.testing.assert_array_equal(known_by_alpha(opened, GREY), IMAGE.reshape(-1) > 127)
+    assert (pixels(opened, GREY) == 255).all()
+    assert (load(tmp_path).images == 255).all()
+
+
+def test_a_value_of_16_bits_beside_the_transparent_one_is_kept() -> None:
+    values = np.where(IMAGE > 127, 0x1234, 0x1235).astype(np.uint16)
+    opened = open_picture(saved(Image.fromarray(values), transparency=0x1235), GREY, "image")
+    np.testing.assert_array_equal(pixels(opened, GREY), np.where(IMAGE > 127, 0x12, 255).reshape(-1))
+
+
+@pytest.mark.parametrize("value", [0x7FFF, 0x0900, 0xFEFF, 0x0100])
+def test_a_mask_of_16_bits_is_read_by_its_upper_8(value: int) -> None:
+    dark, light = 0x0080, 0xFF01
+    mask = np.where(IMAGE > 127, light, dark).astype(np.uint16)
+    opened = open_picture(encode(mask), GREY, "mask")
+    np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
+    mask[3, 2] = value
+    with pytest.raises(InvalidInput, match="mask has grey values between 0"):
+        known_by_picture(open_picture(encode(mask), GREY, "mask"), GREY, "mask")
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "I", "I;16"])
+def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode: str) -> None:
+    bright = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
+    if mode.startswith("I"):
+        picture = Image.fromarray(bright.astype(np.int32 if mode == "I" else np.uint16) * 257)
+    else:
+        source = Image.fromarray(bright)
+        for step in {"La": ("LA", "La"), "PA": ("P", "PA"), "RGBa": ("RGBA", "RGBa")}.get(mode, ("RGB", mode)):
+            source = source.convert(step)
+        picture = source
+    assert picture.mode == mode
+    np.testing.assert_array_equal(pixels(picture, GREY), bright.reshape(-1))
+    colours, alpha = pictures.planes(picture)
+    np.testing.assert_array_equal(colours.convert("L"), bright)
+    if alpha is None:
+        np.testing.assert_array_equal(known_by_picture(picture, GREY, "mask"), bright.reshape(-1) == 255)
+
+
+def test_pixels_and_masks_of_floats_are_refused_in_one_sentence() -> None:
+    floats = Image.fromarray(IMAGE.astype(np.float32))
+    for reader in (lambda: pixels(floats, GREY), lambda: known_by_picture(floats, GREY, "image")):
+        with pytest.raises(InvalidInput, match="image: it has pixels of mode F, which do not fit 8 bits"):
+            reader()
+
+
+ENCODED = [bytes(range(size)) + b"\xfb\xff\xfe" for size in range(1, 5)]  # whose text has + and /
+
+
+@pytest.mark.parametrize("data", ENCODED, ids=len)
+@pytest.mark.parametrize("encoded", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
+@pytest.mark.parametrize(
+    "head", ["", "data:image/png;base64,", "data:;charset=utf-8;Base64,", "DATA:a/b;base64;name=c.png,"]
+)
+def test_base64_is_read_in_every_spelling(data: bytes, encoded: Callable[[bytes], bytes], head: str) -> None:
+    text = head + encoded(data).decode()
+    for spelled in (text, text.rstrip("=\n"), text + "=="):
+        assert from_base64(spelled, "image") == data
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "abcde", "a=bc", "abc!", "ab cd*", "\ud800", "data:image/png,abcd", "data:base64,abcd"]
+)
+def test_what_is_no_base64_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"image is (not valid base64|a data URL without ;base64)"):
+        from_base64(text, "image")
 
 
 def read(file: bytes, config: ModelConfig = GREY) -> np.ndarray | InvalidInput:
