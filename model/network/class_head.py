@@ -7,12 +7,19 @@ makes logits of it. The head is no part of the network: no painted byte and no d
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 
 from scanline.model.config import ModelConfig
 from scanline.model.resources import one_torch_thread, threads
+from scanline.model.state import State
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+READ_STEPS = {"cpu": 64, "cuda": 1024}  # that a head reads at once: some milliseconds of that device
 
 
 @dataclass(frozen=True)
@@ -27,14 +34,17 @@ class FeatureShape:
         """Return F, the number of features."""
         return len(self.layers) * self.cells**2 * config.model_width
 
-    def averages(self, config: ModelConfig, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the features [B, F] of images, from the outputs [B, n, D] after 0, 1 and more layers at n steps."""
+    def averages(self, config: ModelConfig, outputs: Sequence[torch.Tensor], start: int) -> torch.Tensor:
+        """Return what n steps from byte `start` on add to the features [B, F] of images, from the outputs [B, n, D]
+        after 0, 1 and more layers."""
         device, cells = outputs[0].device, self.cells
         pixel = torch.arange(config.first, config.bytes, config.step_bytes, device=device) // config.channels
         row = pixel // config.width * cells // config.height
         column = pixel % config.width * cells // config.width
         inside = F.one_hot(row * cells + column, cells**2).T.float()  # [cells^2, n]
         weights = inside / inside.sum(dim=1, keepdim=True).clamp(min=1)  # an image may have fewer rows than cells
+        first = (start - config.first) // config.step_bytes
+        weights = weights[:, first : first + outputs[0].shape[1]]
         return torch.cat([(weights @ outputs[layer].float()).flatten(1) for layer in self.layers], dim=1)
 
 
@@ -71,15 +81,27 @@ class ClassHead:
         return F.linear((features - self.mean) / self.scale, self.matrix, self.bias) / self.temperature
 
 
-def of_parts(images: torch.Tensor, size: int, compute: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """Return what is computed of images [n, N], `size` at a time; on a CPU each part in one of several threads."""
+@dataclass
+class ClassReading:
+    """An image that a head reads some steps at a time: always the same ones, so that they round in one way."""
 
-    def of_part(part: torch.Tensor) -> torch.Tensor:
+    image: torch.Tensor  # [1, N] uint8
+    state: State  # after the bytes that have been read
+    position: int  # the first byte after them
+    features: torch.Tensor  # [1, F] float32, what they add to the image's
+
+
+def in_threads(parts: Sequence[Part], compute: Callable[[Part], Result], device: torch.device) -> list[Result]:
+    """Return what is computed of each part; on a CPU each in one of several threads."""
+
+    def of_part(part: Part) -> Result:
         with torch.inference_mode():  # which is a thread's own
             return compute(part)
 
-    parts = images.split(size)
-    if images.device.type != "cpu":
-        return torch.cat([of_part(part) for part in parts])
-    with one_torch_thread(), ThreadPoolExecutor(min(len(parts), threads())) as pool:
-        return torch.cat([*pool.map(of_part, parts)])
+    if device.type != "cpu":
+        return [of_part(part) for part in parts]
+    with one_torch_thread():
+        if len(parts) == 1:
+            return [of_part(parts[0])]
+        with ThreadPoolExecutor(min(len(parts), threads())) as pool:
+            return [*pool.map(of_part, parts)]

@@ -18,7 +18,7 @@ from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.step import recurrent_step
 from scanline.model.config import ModelConfig
 from scanline.model.network.block import ACTIVATIONS, Activation, Block, ClassLinear, Conv, new_conv_weight, with_conv
-from scanline.model.network.class_head import ClassHead, FeatureShape, of_parts
+from scanline.model.network.class_head import READ_STEPS, ClassHead, ClassReading, FeatureShape, in_threads
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.window_input import WindowInput, window
@@ -148,31 +148,60 @@ class Transformer(nn.Module):
         position = torch.arange(start, stop, size, device=self.device).unsqueeze(0)
         conv = self._sequence_conv(start, state)
         x, base = self._read_in(images, position, labels, conv)
-        for i, layer in enumerate(self.layers):
-            s, z = (None, None) if state is None else (state.s[i].float(), state.z[i])
-            x, *after = layer.parallel(x, s, z, conv, i, labels)
-            if state is not None:
-                state.s[i], state.z[i] = after
+        for i in range(len(self.layers)):
+            x = self._run_layer(i, x, state, conv, labels)
         if state is not None:
             state.position.fill_(stop)
         return self._read_out(x, base)
 
+    def _run_layer(self, i: int, x: Tensor, state: State | None, conv: Conv, labels: Tensor | None) -> Tensor:
+        """Return the outputs [B, n, D] of layer i for x [B, n, D]; its part of a given state is moved IN PLACE."""
+        if state is None:
+            return self.layers[i].parallel(x, None, None, conv, i, labels)[0]
+        x, state.s[i], state.z[i] = self.layers[i].parallel(x, state.s[i].float(), state.z[i], conv, i, labels)
+        return x
+
     def features(self, images: Tensor, shape: FeatureShape) -> Tensor:
         """Return the features [B, F] float32 of images [B, N] uint8, read without a class."""
-        config = self.config
-        position = torch.arange(config.first, config.bytes, config.step_bytes, device=self.device)
-        conv = self._sequence_conv(config.first, None)
+        return self._features(images, shape, None, self.config.first, self.config.bytes)
+
+    def _features(self, images: Tensor, shape: FeatureShape, state: State | None, start: int, stop: int) -> Tensor:
+        """Return what bytes start..stop-1 add to the features of images; from a state, which is moved IN PLACE."""
+        position = torch.arange(start, stop, self.config.step_bytes, device=self.device)
+        conv = self._sequence_conv(start, state)
         outputs = [self._read_in(images, position.unsqueeze(0), None, conv)[0]]
-        for i, layer in enumerate(self.layers[: max(shape.layers)]):
-            outputs.append(layer.parallel(outputs[-1], None, None, conv, i, None)[0])
-        return shape.averages(config, outputs)
+        for i in range(max(shape.layers)):
+            outputs.append(self._run_layer(i, outputs[-1], state, conv, None))
+        return shape.averages(self.config, outputs, start)
+
+    def class_reading(self, image: Tensor) -> ClassReading:
+        """Return the reading of an image [1, N] uint8 by the class head, which there must be, before its first step."""
+        assert self.class_head is not None
+        state = State.zeros(self.config, 1, self.device)
+        features = torch.zeros(1, self.class_head.shape.count(self.config), device=self.device)
+        return ClassReading(image, state, self.config.first, features)
+
+    def read_class(self, reading: ClassReading) -> Tensor | None:
+        """Read the next steps, IN PLACE; return the logits [1, K] float32 once there are no more."""
+        head = self.class_head
+        assert head is not None
+        start = reading.position
+        stop = min(start + READ_STEPS[self.device.type] * self.config.step_bytes, self.config.bytes)
+        reading.features += self._features(reading.image, head.shape, reading.state, start, stop)
+        reading.position = stop
+        return head.logits(reading.features) if stop == self.config.bytes else None
 
     def class_logits(self, images: Tensor) -> Tensor:
         """Return the logits [n, K] float32 of images [n, N] uint8 by the class head, which there must be: of each image
         by itself, since a product of another shape may round differently."""
-        head = self.class_head
-        assert head is not None
-        return of_parts(images, 1, lambda image: head.logits(self.features(image, head.shape)))
+
+        def logits_of(image: Tensor) -> Tensor:
+            reading = self.class_reading(image)
+            while (logits := self.read_class(reading)) is None:
+                pass
+            return logits
+
+        return torch.cat(in_threads(images.split(1), logits_of, images.device))
 
     def _sequence_conv(self, start: int, state: State | None) -> Conv:
         """Return the causal convolution of a sequence from byte `start` on; a given state is changed IN PLACE."""

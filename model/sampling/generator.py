@@ -22,6 +22,7 @@ from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending, to_device, to_host
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched
+from scanline.model.network.class_head import in_threads
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.resources import one_torch_thread
@@ -31,7 +32,7 @@ from scanline.model.sampling.messages import ImageSpec, StepRange
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.state import State
 
-CLASSIFIED_AT_ONCE = 4  # images on a GPU, one after the other: a pass of some milliseconds
+CLASSIFIED_AT_ONCE = 4  # images on a GPU, one after the other
 
 
 class Generator:
@@ -148,18 +149,26 @@ class Generator:
         return Pending.ended(0.0) if prefill.done else self._classify(prefill)
 
     def _classify(self, prefill: PrefillState) -> Pending[float]:
-        """Start to compute the logits of the next images of a prefill, IN PLACE: so many that it is a short pass."""
+        """Start to read the next steps of the next images of a prefill by the class head, IN PLACE."""
         assert prefill.logits is not None
         clock = DeviceClock(self.model.device)
         first = prefill.classified
-        images = prefill.batch.images[first : first + self.classified_at_once]
-        logits = prefill.logits[first : first + len(images)]
-        prefill.classified += len(images)
-        found = to_host(self.model.class_logits(images))
+        if not prefill.readings:
+            images = prefill.batch.images[first : first + self.classified_at_once]
+            prefill.readings = [self.model.class_reading(image) for image in images.split(1)]
+        read = in_threads(prefill.readings, self.model.read_class, self.model.device)
+        found = [logits for logits in read if logits is not None]
+        if not found:
+            return clock.stop()
+        # All of them end together.
+        prefill.readings = []
+        prefill.classified += len(found)
+        target = prefill.logits[first : prefill.classified]
+        arriving = to_host(torch.cat(found))
         seconds = clock.stop()
 
         def ended() -> float:
-            logits[:] = found.wait().numpy()
+            target[:] = arriving.wait().numpy()
             return seconds.wait()
 
         return Pending(ended)

@@ -3,11 +3,12 @@
 Neither takes a slot, and neither owns weights: `Generator.run_prefill` moves a prefill.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from scanline.model.backends.prefill_batch import PrefillBatch
+from scanline.model.network.class_head import ClassReading
 from scanline.model.state import State
 
 
@@ -22,6 +23,7 @@ class PrefillState:
     step_bytes: int
     logits: np.ndarray | None = None  # [B, K] float32, of images that are classified, after the last byte
     classified: int = 0  # images of which the logits are there
+    readings: list[ClassReading] = field(default_factory=list)  # of the images after them, begun
 
     @property
     def done(self) -> bool:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from scanline.model.datasets.split import Images
 from scanline.model.likelihood.classification import views
-from scanline.model.network.class_head import ClassHead, FeatureShape, of_parts
+from scanline.model.network.class_head import ClassHead, FeatureShape, in_threads
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.precision import product_dtype
 
@@ -48,7 +48,8 @@ def fit_class_head(
         for view, seen in enumerate(views(config, images[part]).swapaxes(0, 1)):
             given = torch.tensor(seen, device=model.device)
             together = TOGETHER if given.device.type == "cpu" else AT_ONCE  # whose host launches each product
-            features[view, start : start + len(part)] = of_parts(given, together, read)
+            parts = in_threads(given.split(together), read, given.device)
+            features[view, start : start + len(part)] = torch.cat(parts)
         progress(start + len(part))
     return fit_to_features(shape, features, torch.tensor(labels[order] - 1, device=model.device), len(config.classes))
 
