@@ -5,6 +5,9 @@ import gzip
 import zlib
 from pathlib import Path
 
+from PIL import Image
+
+from scanline.model.images.pictures import max_file_bytes
 from scanline.model.named_files import FileError, check_file, read_file
 
 # What the images of a part are for, by its name in lower case
@@ -12,6 +15,8 @@ PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test
 PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
 
 
+LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
+LARGEST_FILE = max_file_bytes(LARGEST_PICTURE, 1)
 MAX_UNPACKED = 1 << 30  # bytes: a gzip file of a megabyte may hold one of them
 IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
 

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,13 @@ from PIL import Image, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets import parquet
-from scanline.model.datasets.files import PARTS, DataError, no_picture
-from scanline.model.images.pictures import PixelsError, SlowError, fitted, in_8_bits, max_file_bytes, open_file, upright
+from scanline.model.datasets.files import LARGEST_FILE, LARGEST_PICTURE, PARTS, DataError, no_picture
+from scanline.model.images.pictures import PixelsError, SlowError, fitted, in_8_bits, open_file, upright
 from scanline.model.named_files import read_file
 
 # Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
 NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 CONTAINERS = {"BLP", "FPX", "IPTC", "MIC"}  # of a whole file of another format, EPS too, which Pillow opens unchecked
-LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
-LARGEST_FILE = max_file_bytes(LARGEST_PICTURE, 1)
 LONGEST_REASON = 120
 WHITE = 281  # MaxSampleValue, a tag of TIFF
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
@@ -61,6 +60,7 @@ class Pictures:
     refused: tuple[Refused, ...]
     files: tuple[Path, ...]  # of each picture, relative to the folder
     is_test: np.ndarray | None = None  # [n] bool, where the folder has parts of its own
+    repeats: int = 0  # rows of Parquet files that have the picture of another row
 
 
 def load(
@@ -83,8 +83,18 @@ def load(
     # The first picture that can be read decides the size; memory for all is reserved then, once.
     images = np.empty((0, 0), np.uint8)
     first: np.ndarray = np.empty(0, np.uint8)  # the first picture, [H, W] or [H, W, 3]
+    repeats = 0
+    rows: set[bytes] = set()  # digests of the pictures of Parquet files and their folders
     for done, (file, source) in enumerate(_sources(folder, files), start=1):
         name = printable(file)
+        progress(done, total)
+        if isinstance(source, bytes):
+            # A small file may have one picture in many rows.
+            digest = sha256(source + bytes(file.parent)).digest()
+            if source and digest in rows:
+                repeats += 1
+                continue
+            rows.add(digest)
         try:
             picture = _decode(source, size, grey)
         except (RefusedError, PixelsError, SlowError) as error:
@@ -107,7 +117,6 @@ def load(
                 )
             images[len(accepted)] = picture.reshape(-1)
             accepted.append(file)
-        progress(done, total)
     if not accepted:
         raise DataError(f"{folder} holds no picture that can be read: {refused[0]}")
     # Pictures without a colour, as stored RGB too, become grey.
@@ -116,7 +125,7 @@ def load(
     channels = 1 if grey else 3
     if channels == 3 and _is_grey(images):
         images, channels = np.ascontiguousarray(images[:, 1::3]), 1
-    return Pictures(images, height, width, channels, tuple(refused), tuple(accepted))
+    return Pictures(images, height, width, channels, tuple(refused), tuple(accepted), repeats=repeats)
 
 
 def _sources(folder: Path, files: Sequence[Path]) -> Iterator[tuple[Path, Path | bytes]]:

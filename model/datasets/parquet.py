@@ -4,15 +4,19 @@ labels where the set has any. Needs pyarrow, of the extra `parquet`."""
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from scanline.model.datasets.files import PARTS, DataError
+from scanline.model.datasets.files import LARGEST_FILE, PARTS, DataError
+from scanline.model.datasets.parquet_pages import check_pages
 from scanline.model.extras import MissingExtraError
 from scanline.model.named_files import check_file
 
 SUFFIX = ".parquet"
-ROWS = 256  # read at once
+ROWS = 16  # read at once
+LABELS = ("label", "labels", "fine_label", "class")
+LONGEST_LABEL = 1000  # bytes
 
 
 def rows_of(path: Path) -> int:
@@ -26,26 +30,46 @@ def rows_of(path: Path) -> int:
 
 def pictures_of(path: Path) -> Iterator[tuple[Path, bytes]]:
     """Yield the pictures of a file, and for each the path that it would have in a folder: the part of the set that the
-    file's name begins with (train-00000-of-00001), or its folder's is (train/0000), its label's name, and its row."""
+    file's name begins with (train-00000-of-00001), or its folder's is (train/0000), its label's name, and its row.
+
+    Memory is taken for some rows at a time. A value that the file has once for many rows is in memory once.
+    """
     with _opened(path) as opened:
-        features = json.loads((opened.schema_arrow.metadata or {}).get(b"huggingface", b"{}")).get("info", {})
-        picture, label = _columns(path, opened.schema_arrow)
-        names = features.get("features", {}).get(label, {}).get("names") if label else None
-        above, row = [part for part in (path.stem.partition("-")[0], path.parent.name) if part.lower() in PARTS][:1], 0
-        for batch in opened.iter_batches(ROWS, columns=[picture, *filter(None, (label,))]):
+        features = _features(opened.schema_arrow)
+        leaves = _leaves(path, opened.schema_arrow, features)
+        repeated = check_pages(path, opened.metadata, leaves)
+    names = features.get(leaves[1], {}).get("names") if len(leaves) > 1 else None
+    part = [name for name in (path.stem.partition("-")[0], path.parent.name) if name.lower() in PARTS][:1]
+    row = 0
+    with _opened(path, repeated) as opened:
+        for batch in _batches(opened, leaves):
             if row + batch.num_rows > opened.metadata.num_rows:
                 raise DataError(f"{path} has more rows than it says")
-            for values in batch.to_pylist():
-                data, number = values[picture], values[label] if label else None
-                data = data.get("bytes") if isinstance(data, dict) else data
-                name = names[number] if names and isinstance(number, int) and 0 <= number < len(names) else number
-                below = () if name is None else (str(name).replace("/", "_"),)
-                yield Path(*above, *below, f"{path.stem}:{row}"), data or b""
+            pictures = _values(path, batch, leaves[0], LARGEST_FILE)
+            labels = _values(path, batch, leaves[1], LONGEST_LABEL) if len(leaves) > 1 else repeat(None)
+            for data, label in zip(pictures, labels):  # noqa: B905 (without labels they have no end)
+                yield Path(*part, *_class_folder(label, names), f"{path.stem}:{row}"), data or b""
                 row += 1
 
 
+def _batches(opened: Any, leaves: list[str]) -> Iterator[Any]:
+    """Yield some rows after others; row groups one by one, since each has a dictionary of its own."""
+    for group in range(opened.num_row_groups):
+        yield from opened.iter_batches(ROWS, row_groups=[group], columns=leaves)
+
+
+def _class_folder(label: Any, names: Any) -> tuple[str, ...]:
+    """Return the folder of a label's class; none where it is withheld, which sets publish as -1."""
+    if isinstance(label, int):
+        if label < 0:
+            return ()
+        if names and label < len(names):
+            label = names[label]
+    return () if label is None else (str(label).replace("/", "_"),)
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, read_dictionary: list[str] | None = None) -> Iterator[Any]:
     """Give the open file; DataError in place of any exception of pyarrow, or of what a stranger's metadata hold."""
     try:
         from pyarrow.parquet import ParquetFile
@@ -53,7 +77,8 @@ def _opened(path: Path) -> Iterator[Any]:
         raise MissingExtraError(str(path), "parquet") from None
     try:
         check_file(path)
-        yield ParquetFile(path)
+        with ParquetFile(path, read_dictionary=read_dictionary, pre_buffer=False) as opened:
+            yield opened
     except DataError:
         raise
     except Exception as error:
@@ -61,13 +86,46 @@ def _opened(path: Path) -> Iterator[Any]:
         raise DataError(f"{path} is not a Parquet file that can be read: {reason}") from None
 
 
-def _columns(path: Path, schema: Any) -> tuple[str, str | None]:
-    """Return the names of the column of pictures and of that of labels, which may be missing."""
+def _features(schema: Any) -> dict[str, Any]:
+    """Return what Hugging Face's `datasets` says of each column."""
+    about = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    return about.get("info", {}).get("features", {})
+
+
+def _leaves(path: Path, schema: Any, features: dict[str, Any]) -> list[str]:
+    """Return the path of the column of pictures, without what else a struct has, and of that of labels, if any."""
     from pyarrow import types
 
     structs = [f.name for f in schema if types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0]
-    binary = [f.name for f in schema if types.is_binary(f.type) or types.is_large_binary(f.type)]
+    kinds = {f.name: f.type.value_type if types.is_dictionary(f.type) else f.type for f in schema}
+    binary = [name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)]
     if not structs and not binary:
         raise DataError(f"{path} has no column of pictures: its columns are {', '.join(schema.names)}")
-    label = next((name for name in ("label", "labels", "fine_label", "class") if name in schema.names), None)
-    return (structs or binary)[0], label
+    picture = f"{structs[0]}.bytes" if structs else binary[0]
+    classes = [name for name, about in features.items() if about.get("_type") == "ClassLabel"]
+    named = sorted(classes, key=lambda name: name not in LABELS)
+    labels = [f.name for f in schema if not types.is_nested(f.type)]
+    label = next((name for name in (*named, *LABELS) if name in labels and name != picture), None)
+    return [picture] if label is None else [picture, label]
+
+
+def _values(path: Path, batch: Any, leaf: str, most: int) -> Iterator[Any]:
+    """Yield a column's values; DataError where one has more than `most` bytes, before it is made an object."""
+    from pyarrow import compute, types
+
+    column = batch.column(leaf.partition(".")[0])
+    if types.is_struct(column.type):
+        (column,) = column.flatten()
+    entries = column.dictionary if types.is_dictionary(column.type) else column
+    if not types.is_primitive(entries.type):
+        longest = compute.max(compute.binary_length(entries)).as_py() or 0
+        if longest > most:
+            raise DataError(f"{path} has a value of {longest:,} bytes in the column {leaf}, more than {most:,}")
+    if entries is column:
+        yield from column.to_pylist()
+        return
+    objects = {None: None}
+    for number in column.indices.to_pylist():
+        if number not in objects:
+            objects[number] = entries[number].as_py()
+        yield objects[number]

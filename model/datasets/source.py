@@ -69,13 +69,14 @@ def open_data(
     label = np.empty(0, np.int64)  # of each image
     is_test: np.ndarray | None = None  # of each image, where the set has its own split
     about = ("", "")
+    repeats = 0
     if path.exists() and of_pictures:
         pictures = folder.load(path, size, grey, progress)
         pictures, parts = folder.parts(pictures)
         about = folder.about(path)
         if classes:
             pictures, words, label = of_folders(pictures, path, parts)
-        images, refused, is_test = pictures.images, pictures.refused, pictures.is_test
+        images, refused, is_test, repeats = pictures.images, pictures.refused, pictures.is_test, pictures.repeats
         shape = (pictures.height, pictures.width, pictures.channels)
     elif path.suffix.lower() == ".npy":
         mapped = mapped_array(path)
@@ -96,7 +97,16 @@ def open_data(
     split = split_by_content(images, str(path), is_test)
     sides = (Subset(images, split.train), Subset(images, split.test))
     whole = ImageSet(
-        *sides, *shape, None, split.digest, refused, split.duplicates, None, path.is_dir(), is_test is not None, *about
+        *sides,
+        *shape,
+        None,
+        split.digest,
+        refused,
+        split.duplicates + repeats,
+        None,
+        path.is_dir(),
+        is_test is not None,
+        *about,
     )
     return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
 

@@ -1,0 +1,87 @@
+"""The pages of a Parquet file, by their headers (Thrift's compact protocol): how many bytes each unpacks to.
+
+A reader unpacks a page as a whole, whatever the file's footer says of it, so sizes are looked at here before."""
+
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any
+
+from scanline.model.datasets.files import DataError
+
+# A page of pictures, which are compressed themselves, has about as many bytes when it is unpacked; pages of labels are
+# small. So no page needs more than this, and a small file takes little memory.
+UNPACKED, RATIO = 1 << 22, 100
+FLAGS, NUMBERS, DOUBLE, BINARY, STRUCT = (1, 2), (4, 5, 6), 7, 8, 12  # types of fields
+
+
+def check_pages(path: Path, metadata: Any, leaves: list[str]) -> list[str]:
+    """Return which of these columns have dictionaries; DataError where a page of one unpacks to many more bytes than it
+    has. metadata: pyarrow's."""
+    with_dictionary = dict.fromkeys(leaves, True)
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        for group in range(metadata.num_row_groups):
+            for column in range(metadata.num_columns):
+                chunk = metadata.row_group(group).column(column)
+                if chunk.path_in_schema in leaves:
+                    with_dictionary[chunk.path_in_schema] &= chunk.has_dictionary_page
+                    starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
+                    start = min(start for start in starts if start)
+                    _check_chunk(path, data, start, start + chunk.total_compressed_size)
+    return [leaf for leaf, has_one in with_dictionary.items() if has_one]
+
+
+def _check_chunk(path: Path, data: mmap, at: int, end: int) -> None:
+    """Check the pages of a column in a row group, which follow each other."""
+    while at < end:
+        header = _Header(data, at)
+        sizes = header.fields()
+        unpacked, packed = sizes[2], sizes[3]
+        if packed < 0 or unpacked > UNPACKED + RATIO * packed:
+            raise DataError(f"{path} has a page of {packed:,} bytes that unpack to {unpacked:,}, as no pictures do")
+        at = header.at + packed
+
+
+class _Header:
+    """A reader of one header, from a place on; any exception where it is broken."""
+
+    def __init__(self, data: mmap, at: int) -> None:
+        self.data, self.at = data, at
+
+    def fields(self) -> dict[int, int]:
+        """Return the numbers of a struct by their fields' numbers, and pass over all else."""
+        numbers: dict[int, int] = {}
+        field = 0
+        while kind := self._byte():
+            step, kind = kind >> 4, kind & 15
+            field = field + step if step else self._number()
+            if kind in NUMBERS:
+                numbers[field] = self._number()
+            elif kind == BINARY:
+                length = self._varint()
+                self.at += length
+            elif kind == DOUBLE:
+                self.at += 8
+            elif kind == STRUCT:
+                self.fields()
+            elif kind not in FLAGS:
+                raise ValueError(f"a page's header has a field of type {kind}")
+        return numbers
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while shift < 64:
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+        raise ValueError("a page's header has a number of more than 64 bits")
+
+    def _number(self) -> int:
+        """Return a signed number, whose lowest bit is its sign."""
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
