@@ -12,6 +12,7 @@ MAX_DELAY_SECONDS = 30.0
 CONNECTION_SECONDS = 0.5  # that nothing is read from a new connection at most: it may carry a health probe
 MAX_CLIENTS = 4096  # that are remembered
 METRICS_UNITS = 40.0  # of an answer with all metrics, about 8 ms
+UNIT_SECONDS = 0.0002  # of the event loop
 BYTES_PER_UNIT = 32_768
 CONNECTION_UNITS = 2.0  # of a connection that is refused, or ends, before it carries a request
 PROBE_SECONDS = 0.1  # a probe waits no longer: behind a network's address translation it shares a stranger's address
@@ -69,9 +70,9 @@ class OverheadLimit:
     """Delay clients that cause more than `rate` units of overhead per second.
 
     Overhead is what the server does without painting or reading an image: errors, pages, metrics, handshakes. A unit is
-    a request or message that ends so, about 0.2 ms of the event loop, or BYTES_PER_UNIT received or sent for it. What a
-    client sends next is handled later, at `rate`, and never refused; requests that return images cost nothing here,
-    because the engine's time is shared between clients.
+    a request or message that ends so, BYTES_PER_UNIT received or sent for it, or UNIT_SECONDS of the event loop beyond
+    what is free (loop_time.py), which requests that return images pay as well: only the engine's time is shared between
+    clients elsewhere. What a client sends next is handled later, at `rate`, and never refused.
     """
 
     def __init__(self, rate: float) -> None:

@@ -1,4 +1,5 @@
-"""Delays of clients with much overhead: errors, pages, documents, empty websockets, which need no model.
+"""Delays of clients with much overhead: errors, pages, documents, empty websockets, which need no model, and whatever
+takes much of the event loop's time.
 
 Such requests take time from the engine, which paints for all clients on the same processors. Clients are distinguished
 by address, before any key is looked at; trusted proxies have no limit of their own.
@@ -8,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.client import client_of
+from scanline.server.api.loop_time import LoopTime, measured
 from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
 from scanline.server.api.rate_limit import FAILED_WORK_UNITS, METRICS_UNITS, WEBSOCKET_UNITS, OverheadLimit, units_of
 from scanline.server.api.transport.budgets import Budgets
@@ -52,29 +54,29 @@ class OverheadMiddleware:
         # A client over its rate waits here, before any of its body is read.
         if seconds := await overhead.wait(probe):
             bind_contextvars(delayed=round(seconds, 3))
-        status, size, is_complete = 0, 0, False
+        status, is_complete = 0, False
+        loop_time = LoopTime(overhead.charge)
 
-        async def measured_receive() -> Message:
-            nonlocal size
+        async def counted_receive() -> Message:
             message = await receive()
-            size += len(message.get("body", b""))
+            loop_time.size += len(message.get("body", b""))
             return message
 
-        async def measured_send(message: Message) -> None:
-            nonlocal status, size, is_complete
+        async def counted_send(message: Message) -> None:
+            nonlocal status, is_complete
             if message["type"] in RESPONSE_STARTS:
                 status = message.get("status", 101)
             elif message["type"] in RESPONSE_BODIES:
-                size += len(message.get("body", b""))
+                loop_time.size += len(message.get("body", b""))
             await send(message)
             is_complete = is_complete or (message["type"] in RESPONSE_BODIES and not message.get("more_body", False))
 
         try:
-            await self.app(scope, measured_receive, measured_send)
+            await measured(self.app(scope, counted_receive, counted_send), loop_time)
         finally:
-            # Complete answers with images are free: the engine's time is shared elsewhere.
+            # Complete answers with images are free but for their time here: the engine's is shared elsewhere.
             if scope["type"] == "websocket":
                 overhead.charge(0.0 if overhead.has_worked else WEBSOCKET_UNITS)
             elif not (status == 200 and is_complete and is_for_work):
                 more = FAILED_WORK_UNITS if is_for_work else METRICS_UNITS if scope["path"] == "/metrics" else 0.0
-                overhead.charge(units_of(size) + more)
+                overhead.charge(units_of(loop_time.size) + more)

@@ -26,7 +26,7 @@ from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import Usage
 from scanline.server.api.payload.schemas import DecodingRequest, EditRequest, GenerationRequest, OutputFields
 from scanline.server.api.payload.sse import send_with_pings, sse_event
-from scanline.server.api.run import do_work, running
+from scanline.server.api.run import changes, do_work, running
 from scanline.server.engine.job import Job
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
@@ -105,7 +105,7 @@ class EventStream(Response):
     async def _paint(self, send: Send, job: Job) -> None:
         config, task, shown = self.model.config, self.task, self.shown
         partials = await offload.run(lambda: PartialImages(task, self.fields.partial_images or 0))
-        async for _ in job.changes():
+        async for _ in changes(job):
             await do_work(task)
             part = task.take()
             for row in sorted({*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()):

@@ -13,6 +13,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import ApiError, from_exception, quoted
+from scanline.server.api.loop_time import LoopTime, current, measured
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.overhead import OVERHEAD
@@ -37,7 +38,8 @@ def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, coun
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
         runner = JobRunner(models, lifecycle, throttle, Sender(socket, counters, socket.scope[OVERHEAD]))
-        await Connection(socket, settings, runner).run()
+        with current().paused():  # each message and job is measured by itself
+            await Connection(socket, settings, runner).run()
 
     return routes
 
@@ -74,7 +76,8 @@ class Connection:
                 await self._close_on_flood()
                 return
             await self.sender.overhead.wait()
-            await self._handle(message.get("text"))
+            text = message.get("text")
+            await measured(self._handle(text), LoopTime(self.sender.overhead.charge, len(text or "")))
             # Messages that are there already are received without waiting: let other tasks run now and then.
             handled += 1
             if not handled % MESSAGES_PER_TURN:

@@ -15,6 +15,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.cancellation import deadline
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import from_exception
+from scanline.server.api.loop_time import LoopTime, measured
 from scanline.server.api.payload.image_output import image_metadata, size_of
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, PictureFields
@@ -22,7 +23,7 @@ from scanline.server.api.plans import paint_task
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
 from scanline.server.api.routes.websocket_messages import JobId, Sender
-from scanline.server.api.run import running
+from scanline.server.api.run import changes, running
 from scanline.server.api.tracing import job_span
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.runtime.lifecycle import Lifecycle
@@ -43,6 +44,9 @@ class JobRunner:
 
     async def run(self, name: JobId, fields: PaintFields) -> None:
         """Run one job until its last message is sent; cancelling it sends none."""
+        await measured(self._run(name, fields), LoopTime(self.sender.overhead.charge))
+
+    async def _run(self, name: JobId, fields: PaintFields) -> None:
         began = time.monotonic()
         ended = "cancelled"
         with job_span():
@@ -80,7 +84,7 @@ class JobRunner:
             started = {"type": "started", "id": name, "job": number, "model": model.id, "n": task.count}
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await sender.message({**started, **size, **task.drawn, **task.used})
-            async for _ in job.changes():
+            async for _ in changes(job):
                 part = task.take()
                 for row, first, data in part.frames:
                     await sender.frame(number, row, first, data)
