@@ -1,14 +1,27 @@
 """Devices and backends: which one a model runs on. Imports torch only when a device is resolved."""
 
 import logging
+import re
 from typing import Literal
 
 log = logging.getLogger("scanline.model")
 
 AMPERE = (8, 0)  # compute capability of the first GPUs that our kernels run on
 HOPPER = (9, 0)  # and of the first that can chain launches
-# TFLOP/s of products in bfloat16 without sparsity, as published, by a part of the GPU's name
-PEAKS = {"B200": 2250, "H100": 989, "H200": 989, "A100": 312, "L40S": 362, "4090": 165}
+# TFLOP/s of products in bfloat16 without sparsity, as published, by words of the GPU's name; a card's variants first
+PEAKS: tuple[tuple[set[str], int], ...] = (
+    ({"B200"}, 2250),
+    ({"H100", "PCIe"}, 756),
+    ({"H100", "NVL"}, 835),
+    ({"H200", "NVL"}, 835),
+    ({"H100"}, 989),
+    ({"H200"}, 989),
+    ({"GH200"}, 989),
+    ({"A100"}, 312),
+    ({"L40S"}, 362),
+    ({"4090"}, 165),
+)
+OTHER_CARDS = {"MIG", "Laptop", "D"}  # words of a card, or a slice of one, that has less than its name's peak
 
 BackendName = Literal["auto", "cuda", "cuda-unchained", "cuda-narrow", "eager", "cpu"]
 AUTO: BackendName = "auto"
@@ -73,9 +86,16 @@ def peak_flops(device: str) -> float | None:
         return None
     import torch
 
-    name = torch.cuda.get_device_name()
-    peak = next((peak for part, peak in PEAKS.items() if part in name), None)
+    peak = peak_of(torch.cuda.get_device_name())
     return None if peak is None else 1e12 * peak * torch.cuda.device_count()
+
+
+def peak_of(name: str) -> int | None:
+    """Return the published TFLOP/s of a GPU by the name that torch gives it; None where the table has no such card."""
+    words = set(re.split(r"[\s-]+", name))
+    if words & OTHER_CARDS:
+        return None
+    return next((peak for card, peak in PEAKS if card <= words), None)
 
 
 def _unusable_gpu() -> str | None:

@@ -1,29 +1,29 @@
 """Everything about a GPU in one command of under ten minutes: tests, bit comparisons and measurements.
 
     python -m benchmarks.gpu                      everything
-    python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter
+    python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter;
+                                                  each part is said to take what is expected of it on a card
     python -m benchmarks.gpu --resume             what an earlier run skipped, or failed at
     python -m benchmarks.gpu --parts rates sweep  these parts alone
 
 It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without `pip install -e .`, set
 PYTHONPATH=src, where the package is. Results are written to --out after every finding. A part that fails is
-recorded with its reason, and the next one goes on; parts are in the order of their worth, and those that the budget has
-no time for are recorded as skipped.
+recorded with its reason, and the next one goes on; parts are in the order in which they decide, and those that the
+budget has no time for are recorded as skipped.
 """
 
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.gpu.parts import PARTS, Part
-from benchmarks.gpu.results import FOLDER, SCHEMA, ResultsFile
+from benchmarks.gpu.results import SCHEMA, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
-from benchmarks.gpu.worker import MIN_DRY, MIN_PART, run_parts
+from benchmarks.gpu.worker import MIN_DRY, MIN_PART, Budget, ToldBudget, run_parts
 from scanline.model.machine import facts
 
 
@@ -32,8 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     if options.dry_run:
         os.environ["TRITON_INTERPRET"] = "1"  # of the processes that run the parts: kernels are imported there anew
-    os.environ[FOLDER] = str(options.out.resolve().parent)
-    deadline = time.monotonic() + 60 * options.minutes
+    budget = (ToldBudget if options.dry_run else Budget)(60 * options.minutes)
     try:
         results = ResultsFile(options.out, header(options), options.resume)
     except ValueError as error:
@@ -43,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     left = [part for part in chosen if results.status(part.name) != "done"]
     try:
         sizes, least = (DRY, MIN_DRY) if options.dry_run else (ON_GPU, MIN_PART)
-        run_parts(left, sizes, results, deadline, least)
+        run_parts(left, sizes, results, budget, least)
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
     return conclusion(chosen, results)

@@ -21,14 +21,14 @@ WAVES = 2  # images of each slot that are counted, after the first of each
 def engine_loop(sizes: Sizes) -> Iterator[Finding]:
     """Yield images/s through the engine, its share of the generator alone, and its ticks."""
     for name in sizes.models(PAPER[0], SHIPPED[0]):
-        generator = started(model(name, sizes), sizes.most)
+        generator = started(model(name, sizes), sizes.most, **sizes.found)
         config, slots = generator.config, generator.slots
         offline = slots / (config.steps * float(np.median(step_seconds(generator, sizes))))
         generator.close()
         what = f"engine/{name}/{slots}"
         yield Finding(f"{what}/offline", offline, "images/s", "the generator alone, all images at one position")
 
-        generator = make_generator(model(name, sizes), slots)
+        generator = make_generator(model(name, sizes), slots, **sizes.found)
         load = Load(Engine(generator), slots, seconds_of_image=slots / offline)
         served, ticks, first = load.run(WAVES * slots)
         generator.close()

@@ -55,7 +55,7 @@ def scored(
 def reading(sizes: Sizes) -> Iterator[Finding]:
     """Yield rates of completions and codes of every kind of model."""
     for name in sizes.models(PAPER[0], *SHIPPED, PAPER[1]):
-        generator = make_generator(model(name, sizes), min(1024, sizes.most))
+        generator = make_generator(model(name, sizes), min(1024, sizes.most), **sizes.found)
         images = np.random.default_rng(0).integers(0, 256, (sizes.read, generator.config.bytes), np.uint8)
         yield from completions(f"reading/{name}", generator, images)
         yield from codes(f"reading/{name}", generator, images)

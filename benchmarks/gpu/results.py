@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 2
-FOLDER = "GPU_BENCHMARK_RESULTS"  # variable of the environment: where parts write files beside the results
 SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")  # what a resumed run must have in common with its file
 
 
@@ -53,6 +52,10 @@ class ResultsFile:
         """Return done, failed or skipped; a part that was never reached was skipped."""
         return str(self.content["parts"].get(part, {}).get("status", "skipped"))
 
+    def findings(self, part: str) -> list[dict[str, Any]]:
+        """Return what a part has found so far, in this run or in the one that this resumes."""
+        return list(self.content["parts"].get(part, {}).get("findings", []))
+
     def begin(self, part: str) -> None:
         """Record a part that has begun, and drop the findings of an earlier run."""
         self.content["parts"][part] = {
@@ -74,8 +77,8 @@ class ResultsFile:
 
     def skip(self, part: str, reason: str) -> None:
         """Record why a part was not begun; a part that an earlier run began keeps that run's findings."""
-        findings = self.content["parts"].get(part, {}).get("findings", [])
-        self.content["parts"][part] = {"status": "skipped", "seconds": 0.0, "reason": reason, "findings": findings}
+        skipped = {"status": "skipped", "seconds": 0.0, "reason": reason, "findings": self.findings(part)}
+        self.content["parts"][part] = skipped
         self._write()
 
     def _write(self) -> None:

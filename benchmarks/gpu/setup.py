@@ -2,7 +2,7 @@
 generators whose backend is made with the arguments of a measurement."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,6 +49,8 @@ class Sizes:
     copied: int  # bytes of a copy, more than any cache
     read: int  # images that are read, scored or completed together
     judged: int  # images that are scored in one call, and on which 16-bit states are judged
+    # Options of the backend that an earlier part of the run has found to be the fastest.
+    found: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def device(self) -> str:
@@ -57,6 +59,10 @@ class Sizes:
     def models(self, *names: str) -> tuple[str, ...]:
         """Return the names of models to measure; one that is shipped in a dry run."""
         return SHIPPED[:1] if self.dry else names
+
+    def few(self, *counts: int) -> tuple[int, ...]:
+        """Return small numbers of images to measure; one of them in a dry run."""
+        return counts[:1] if self.dry else counts
 
     def calls(self, calls: int) -> int:
         """Return the least number of timed calls."""

@@ -6,21 +6,21 @@ Each is a process of its own, so that they compile at the same time; they are ti
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import torch
 from torch.profiler import DeviceType, ProfilerActivity, profile
 
-from benchmarks.gpu.results import FOLDER, Finding
-from benchmarks.gpu.setup import DRY, ON_GPU, Sizes, config
+from benchmarks.gpu.results import Finding
+from benchmarks.gpu.setup import DRY, ON_GPU, Sizes, attempt, config
+from benchmarks.gpu.update_kernels import findings
 from scanline.model.bench.measure import synchronize
 from scanline.model.device import peak_flops
 from scanline.model.network.transformer import Transformer
@@ -34,44 +34,58 @@ from scanline.model.training.presets import PRESETS
 IMAGES = {"cifar10-small": 64, "mnist-small": 128}
 POSITIONS = {"mnist-small": 416}  # of 784, as `scanline train` draws them
 TIMED, CALLS, PROFILED = 20, 10, 5  # calls of the timer, updates of one, updates that are profiled
-LARGEST = 25  # kernels in the table
-SECONDS = 200  # that a process may take to compile
+SECONDS = 200  # that a process may take from there on
+READY = "ready\n"  # what it prints when its update is compiled and recorded
 
 
 def update_profile(sizes: Sizes) -> Iterator[Finding]:
-    """Yield milliseconds of an update of each model, and write its largest kernels to update_profile.txt."""
-    started, peak = [], peak_flops(sizes.device)
-    for name in IMAGES:
-        command = [sys.executable, "-m", "benchmarks.gpu.update_profile", name, *["--dry-run"] * sizes.dry]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        started.append((name, process))
-    tables = []
+    """Yield milliseconds of an update of each model, then those of its kernels, by kind and the largest ones."""
+    started: list[tuple[str, subprocess.Popen[str]]] = []
     try:
-        for _, process in started:  # until all have compiled
-            for line in process.stdout:
-                if line == "ready\n":
-                    break
+        for name in IMAGES:
+            command = [sys.executable, "-m", "benchmarks.gpu.update_profile", name, *["--dry-run"] * sizes.dry]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            started.append((name, process))
+        said = {name: _until_ready(process) for name, process in started}
         for name, process in started:
             what = f"update_profile/{name}"
-            output, _ = process.communicate("go\n", timeout=SECONDS)
-            lines = output.splitlines()
-            if process.returncode:
-                yield Finding(what, None, note=lines[-1] if lines else f"exit status {process.returncode}")
-                continue
-            found = json.loads(lines[-1])
-            yield Finding(what, found["ms"], "ms an update", found["note"])
-            of_peak = f"{1e12 * found['tflops'] / peak:.1%} of the peak" if peak else ""
-            yield Finding(f"{what}/rate", found["tflops"], "TFLOP/s", of_peak)
-            yield Finding(f"{what}/compile", found["compile_seconds"], "s", "until the update was recorded")
-            tables.append(f"{what}: {found['ms']:.2f} ms an update\n{found['table']}\n")
+            yield from attempt(what, partial(_timed, what, process, said[name], sizes))
     finally:
         for _, process in started:
             process.kill()
             process.wait()
-        path = Path(os.environ.get(FOLDER, ".")) / "update_profile.txt"
-        path.write_text("\n".join(tables))
+
+
+def _until_ready(process: "subprocess.Popen[str]") -> list[str]:
+    """Wait until a process has compiled, or ended; return the lines that it printed before."""
+    said: list[str] = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line == READY:
+            break
+        said.append(line)
+    return said
+
+
+def _timed(what: str, process: "subprocess.Popen[str]", said: list[str], sizes: Sizes) -> Iterator[Finding]:
+    """Have a process time its update, and yield what it found, whatever else it prints."""
+    try:
+        output, _ = process.communicate("go\n", timeout=SECONDS)
+    except BrokenPipeError:  # it has ended already
+        output = ""
+    lines = [*said, *output.splitlines()]
+    results = [line for line in lines if line.startswith("{")]
+    if not results:
+        raise RuntimeError(lines[-1].strip() if lines else f"its process ended with exit status {process.wait()}")
+    found = json.loads(results[-1])
+    yield Finding(what, found["ms"], "ms an update", found["note"])
+    peak = peak_flops(sizes.device)
+    of_peak = f"{1e12 * found['tflops'] / peak:.1%} of the peak" if peak else ""
+    yield Finding(f"{what}/rate", found["tflops"], "TFLOP/s", of_peak)
+    yield Finding(f"{what}/compile", found["compile_seconds"], "s", "until the update was recorded")
+    yield from findings(what, found["kernels"], PROFILED)
 
 
 def run(name: str, sizes: Sizes) -> None:
@@ -98,7 +112,7 @@ def run(name: str, sizes: Sizes) -> None:
         update()
     synchronize(sizes.device)
     seconds = time.perf_counter() - began
-    print("ready", flush=True)
+    print(READY, end="", flush=True)
     sys.stdin.readline()
 
     times = []
@@ -117,13 +131,13 @@ def run(name: str, sizes: Sizes) -> None:
         "tflops": 6e-12 * updater.model.parameter_count * count * positions / median,
         "compile_seconds": seconds,
         "note": f"{note}, {'' if recorded else 'not '}recorded",
-        "table": kernel_table(update, sizes),
+        "kernels": kernel_times(update, sizes),
     }
     print(json.dumps(found), flush=True)
 
 
-def kernel_table(update: Callable[[], None], sizes: Sizes) -> str:
-    """Return the kernels that take most of an update, as lines of text."""
+def kernel_times(update: Callable[[], None], sizes: Sizes) -> dict[str, list[float]]:
+    """Return the microseconds of every launch of PROFILED updates, by the kernel's name."""
     activity, kind = ProfilerActivity.CUDA, DeviceType.CUDA
     if sizes.dry:
         activity, kind = ProfilerActivity.CPU, DeviceType.CPU
@@ -135,13 +149,7 @@ def kernel_table(update: Callable[[], None], sizes: Sizes) -> str:
     for event in trace.events():
         if event.device_type == kind:
             times[event.name].append(event.time_range.elapsed_us())
-    every = sum(len(launches) for launches in times.values()) / PROFILED
-    total = sum(sum(launches) for launches in times.values()) / PROFILED
-    largest = sorted(times.items(), key=lambda item: -sum(item[1]))[:LARGEST]
-    rows = [f"{total:10.1f} us in {every:.1f} launches of {len(times)} kernels"]
-    for k, t in largest:
-        rows.append(f"{sum(t) / PROFILED:10.1f} us {len(t) / PROFILED:6.1f} x {np.median(t):8.1f}  {k[:150]}")
-    return "\n".join(rows)
+    return times
 
 
 if __name__ == "__main__":

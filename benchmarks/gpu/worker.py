@@ -10,10 +10,12 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 
 import torch
 
+from benchmarks.gpu.goals import chosen
 from benchmarks.gpu.parts import Part
 from benchmarks.gpu.results import Finding, ResultsFile
 from benchmarks.gpu.setup import Sizes
@@ -28,24 +30,53 @@ MIN_DRY = 600.0  # in a dry run, which is for tests on machines of any speed
 Show = Callable[[str], None]
 
 
-def run_parts(
-    parts: Sequence[Part], sizes: Sizes, results: ResultsFile, deadline: float, least: float, show: Show = print
-) -> None:
-    """Run parts in their order until the `deadline` (of time.monotonic); those with no time left are skipped.
+class Budget:
+    """The seconds of a run, by the clock."""
 
-    A part may take `least` seconds or SLACK times what is expected, whichever is more.
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return self.end - time.monotonic()
+
+    def spend(self, part: Part) -> None:
+        """Called when a part has ended: the clock has run meanwhile."""
+
+
+@dataclass
+class ToldBudget(Budget):
+    """The seconds of a run in which each part takes what is expected of it, however long it takes here: a dry run
+    reaches the parts that a run on a card reaches."""
+
+    seconds: float
+
+    def left(self) -> float:
+        return self.seconds
+
+    def spend(self, part: Part) -> None:
+        self.seconds -= part.seconds
+
+
+def run_parts(
+    parts: Sequence[Part], sizes: Sizes, results: ResultsFile, budget: Budget, least: float, show: Show = print
+) -> None:
+    """Run parts in their order while the budget lasts; those with no time left are skipped. Each gets the options that
+    `goals` has found to be the fastest, in this run or in the one that this resumes.
+
+    A part may take `least` seconds or SLACK times what is expected, whichever is more, and what is left of the budget.
     """
     worker: Worker | None = None
     try:
         for part in parts:
-            left = deadline - time.monotonic()
+            left = budget.left()
             if part.seconds > left:
                 reason = f"needs about {part.seconds} s, and {max(0, left):.0f} s of the budget are left"
                 results.skip(part.name, reason)
                 show(f"{part.name}: skipped, {reason}")
                 continue
             show(f"{part.name}: {part.what}")
-            worker = worker or Worker(sizes)
+            worker = worker or Worker(sizes.dry)
+            found = chosen(results.findings("goals"), sizes)
             results.begin(part.name)
             began = time.monotonic()
 
@@ -53,8 +84,10 @@ def run_parts(
                 results.add(part.name, finding)
                 show(f"    {finding}")
 
-            failure = worker.run(part, min(left, max(least, SLACK * part.seconds)), record)
+            limit = max(least, SLACK * part.seconds)
+            failure = worker.run(part, replace(sizes, found=found), limit if sizes.dry else min(left, limit), record)
             results.end(part.name, time.monotonic() - began, failure)
+            budget.spend(part)
             if failure is not None:
                 show(f"    failed: {failure}")
                 worker.close()
@@ -67,22 +100,22 @@ def run_parts(
 class Worker:
     """A process that runs parts, one after the other."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, dry: bool) -> None:
         context = multiprocessing.get_context(METHOD)
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, sizes))
+        self.process = context.Process(target=_work, args=(theirs, dry))
         self.process.start()
         assert self.process.pid
         self.pid = self.process.pid
         theirs.close()
         self.idle = False  # whether it waits for a part
 
-    def run(self, part: Part, limit: float, record: Callable[[Finding], None]) -> str | None:
+    def run(self, part: Part, sizes: Sizes, limit: float, record: Callable[[Finding], None]) -> str | None:
         """Run a part and pass on its findings; return why it failed, None where it did not."""
         try:
             if not self.idle and not self.connection.poll(STARTING):
                 return f"its process did not start within {STARTING:.0f} s"
-            self.connection.send(part)
+            self.connection.send((part, sizes))
             if not self.idle:
                 self.connection.recv()
             self.idle = False
@@ -110,22 +143,22 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
 
 
-def _work(connection: Connection, sizes: Sizes) -> None:
+def _work(connection: Connection, dry: bool) -> None:
     """Report that this process is ready, and run the parts that come in, until the other side closes."""
     os.setsid()  # so that what it starts can be ended with it
-    if sizes.dry:
+    if dry:
         torch.set_num_threads(1)
     connection.send("ready")
     while True:
         try:
-            part: Part = connection.recv()
+            part, sizes = connection.recv()
         except EOFError:
             return
         failure = None
         try:
             for finding in part.run(sizes):
                 connection.send(finding)
-            if not sizes.dry:
+            if not dry:
                 torch.cuda.synchronize()
                 torch.cuda.empty_cache()
         except Exception as error:

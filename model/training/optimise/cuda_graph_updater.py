@@ -48,7 +48,8 @@ class RecordedUpdater(Updater):
         rates = [float(parameters["lr"]) for parameters in self.optimiser.param_groups]
         changing = [batch, *(given for given in (labels, *_tensors(drawn)) if given is not None)]
         if self.graph is None:
-            before = copy.deepcopy(self.state_dict())
+            # In the host's memory: the card's may have no room for weights, average and optimiser a second time.
+            before = _on_host(self.state_dict())
             expected_loss = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast).detach()
             # Before anything can fail in one process alone: all of them average equally often.
             self.group.average([expected_loss])
@@ -126,6 +127,15 @@ def new_updater(
     """Return the updater for the model's device."""
     kind = RecordedUpdater if model.device.type == "cuda" else Updater
     return kind(model, config, group, dtype, compiled)
+
+
+def _on_host(state: Any) -> Any:
+    """Return a copy of a state, dictionaries of tensors and other values, with its tensors in the host's memory."""
+    if isinstance(state, torch.Tensor):
+        return state.to("cpu", copy=True)
+    if isinstance(state, dict):
+        return {key: _on_host(value) for key, value in state.items()}
+    return copy.deepcopy(state)
 
 
 def _tensors(drawn: Positions | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:

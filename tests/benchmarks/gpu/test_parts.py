@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,13 +15,16 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from benchmarks.gpu import worker
+from benchmarks.gpu import update_profile, worker
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.correctness import Snapshot, compare
+from benchmarks.gpu.goals import chosen
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.results import Finding, ResultsFile
-from benchmarks.gpu.setup import DRY, Sizes
+from benchmarks.gpu.setup import DRY, ON_GPU, Sizes
 from benchmarks.gpu.tests_here import files_of_tests
+from benchmarks.gpu.update_kernels import kind_of
+from benchmarks.gpu.worker import Budget, ToldBudget
 
 HEADER = {"schema": 1, "commit": "abc", "torch": "2", "triton": "3", "gpu": {"name": "none"}, "dry": True}
 
@@ -71,7 +76,7 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, m
     ]  # fmt: skip
     shown: list[str] = []
     results = ResultsFile(path, HEADER, False)
-    worker.run_parts(parts, DRY, results, time.monotonic() + 9_000, 13, shown.append)
+    worker.run_parts(parts, DRY, results, Budget(9_000), 13, shown.append)
     record = recorded(path)
     assert {name: part["status"] for name, part in record.items()} == {
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
@@ -88,6 +93,128 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, m
     processes = [record[name]["findings"][0]["value"] for name in ("works", "after", "last")]
     assert len(set(processes)) == 3  # a new one after each failure
     assert (results.status("never"), results.status("of another run")) == ("skipped", "skipped")
+
+
+def tells_its_options(sizes: Sizes) -> Iterator[Finding]:
+    yield Finding("options", sizes.found.get("streams"), note=str(sizes.found))
+
+
+def two_streams_win(sizes: Sizes) -> Iterator[Finding]:
+    yield Finding("goals/mnist-small/4096/2_streams/of_one_stream", 1.3)
+    yield Finding("goals/mnist-small/same_bits/2_streams/after_1_steps/differing", 0)
+
+
+WITHIN_TEN_MINUTES = [
+    *("compile", "self_test", "same_bits", "goals", "one", "update_profile", "likelihoods", "tests"),
+    *("rates", "bench", "reading"),
+]
+
+
+def test_the_parts_that_decide_are_reached_within_ten_minutes_and_the_others_by_a_second_run(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part takes what is expected of it."""
+    monkeypatch.setattr(worker, "METHOD", "fork")
+    parts = [replace(part, run=works) for part in PARTS]
+    results = ResultsFile(path, HEADER, False)
+    worker.run_parts(parts, DRY, results, ToldBudget(9.5 * 60), 100, lambda line: None)
+    done = [name for name, part in recorded(path).items() if part["status"] == "done"]
+    assert done[: len(WITHIN_TEN_MINUTES)] == WITHIN_TEN_MINUTES
+    left = [part for part in parts if results.status(part.name) == "skipped"]
+    assert left
+    worker.run_parts(left, DRY, results, ToldBudget(9.5 * 60), 100, lambda line: None)
+    assert {part["status"] for part in recorded(path).values()} == {"done"}
+
+
+def test_later_parts_run_with_the_streams_that_were_found_also_after_a_resume(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "METHOD", "fork")
+    before, after = (replace(part(tells_its_options), name=name) for name in ("before", "after"))
+    parts = [before, replace(part(two_streams_win), name="goals"), after]
+    results = ResultsFile(path, HEADER, False)
+    worker.run_parts(parts, DRY, results, ToldBudget(60), 100, lambda line: None)
+    assert [recorded(path)[name]["findings"][0]["value"] for name in ("before", "after")] == [None, 2]
+    resumed = ResultsFile(path, HEADER, True)
+    worker.run_parts([before], DRY, resumed, ToldBudget(60), 100, lambda line: None)
+    assert recorded(path)["before"]["findings"][0]["value"] == 2
+
+
+def ratios(differing: int | None = 0, **streams: list[float | None]) -> list[dict[str, object]]:
+    """Return what `goals` finds: ratios of models by the number of streams, and images whose bits differ."""
+    names = {"two": "2_streams", "four": "4_streams"}
+    found: list[dict[str, object]] = []
+    for key, values in streams.items():
+        for model, value in enumerate(values):
+            found.append({"name": f"goals/{model}/4096/{names[key]}/of_one_stream", "value": value})
+    if differing is not None:
+        found.append({"name": "goals/0/same_bits/2_streams/after_1_steps/differing", "value": differing})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("findings", "streams"),
+    [
+        ([], None),
+        (ratios(two=[1.01, 1.02]), None),  # less is noise
+        (ratios(two=[1.03, 1.03]), 2),
+        (ratios(two=[1.3, 0.7]), None),  # a gain for one model that costs the others as much
+        (ratios(two=[1.2, 1.1], four=[1.3, 1.2]), 4),
+        (ratios(two=[1.5], differing=1), None),
+        (ratios(two=[1.5], differing=None), None),  # nothing was compared
+        (ratios(two=[None]), None),
+    ],
+)  # fmt: skip
+def test_the_fastest_number_of_streams_is_chosen_where_it_is_worth_it_and_no_bit_differs(
+    findings: list[dict[str, object]], streams: int | None
+) -> None:
+    assert chosen(findings, ON_GPU) == ({} if streams is None else {"streams": streams})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        ("nvjet_hsh_192x192_64x4_2x1_v_bz_coopB_NNT", "products"),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x128x64", "products"),
+        ("triton_tem_fused_addmm_gelu_4", "products"),
+        ("triton_poi_fused_addmm_gelu_4", "gelu_and_copies"),
+        ("triton_poi_fused__to_copy_7", "gelu_and_copies"),
+        ("Memcpy DtoD (Device -> Device)", "gelu_and_copies"),
+        ("triton_per_fused__to_copy_native_layer_norm_backward_9", "rest"),
+        ("_key_value_gradients", "attention"),
+        ("_norm_conv_backward", "convolution"),
+        ("void at::native::multi_tensor_apply_kernel<at::native::FusedAdamMathFunctor>", "optimiser"),
+        ("triton_red_fused_logsumexp_2", "rest"),
+    ],
+)
+def test_the_kinds_of_kernels_of_an_update(kernel: str, kind: str) -> None:
+    assert kind_of(kernel) == kind
+
+
+NOISY = r"""
+import json, sys
+print("a warning first")
+print("ready")
+sys.stdin.readline()
+print(json.dumps({"ms": 1.0, "note": "", "tflops": 1.0, "compile_seconds": 1.0, "kernels": {"nvjet": [1000.0]}}))
+print("[W] a stray line at the exit")
+"""
+ENDED = "print('no memory for it'); raise SystemExit(3)"
+
+
+def test_a_stray_line_of_one_model_loses_nothing_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = {"cifar10-small": ENDED, "mnist-small": NOISY}
+    start = subprocess.Popen
+
+    def program(command: list[str], **options: Any) -> "subprocess.Popen[str]":
+        return start([sys.executable, "-c", programs[command[3]]], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", program)
+    found = {finding.name: finding for finding in update_profile.update_profile(DRY)}
+    assert found["update_profile/cifar10-small"].value is None
+    assert "no memory for it" in found["update_profile/cifar10-small"].note
+    assert found["update_profile/mnist-small"].value == 1.0
+    assert found["update_profile/mnist-small/products"].value == pytest.approx(1.0 / update_profile.PROFILED)
 
 
 def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(path: Path) -> None:
@@ -165,7 +292,11 @@ def test_results_are_kept(path: Path, dry_run: list[str], capsys: pytest.Capture
 
 @pytest.mark.slow
 def test_every_part_runs(path: Path, dry_run: list[str]) -> None:
-    assert main(dry_run) == 0
+    """In ten minutes as a card has them, the rest by a second run."""
+    assert main([*dry_run, "--minutes", "9.5"]) == 0
+    reached = [name for name, part in recorded(path).items() if part["status"] == "done"]
+    assert set(WITHIN_TEN_MINUTES) <= set(reached) < {part.name for part in PARTS}
+    assert main([*dry_run, "--minutes", "9.5", "--resume"]) == 0
     assert json.loads(path.read_text())["gpu"]["name"] == "none: Triton's interpreter"
     parts = recorded(path)
     assert {name: part["status"] for name, part in parts.items()} == {part.name: "done" for part in PARTS}
