@@ -64,7 +64,8 @@ def _options(streams: int, sizes: Sizes) -> dict[str, Any]:
 
 def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any]:
     """Return the backend's options for what follows `goals`: the number of streams that is fastest over all of its
-    models (by the product of their ratios), where that is worth it and bits were compared and do not differ; else none, as shipped."""
+    models (by the product of their ratios), where that is worth it, and bits were compared and do not differ; else
+    none, as shipped."""
     values = {str(finding["name"]): finding["value"] for finding in findings}
     differing = [value for name, value in values.items() if name.endswith("/differing")]
     if not differing or any(value != 0 for value in differing):

@@ -97,3 +97,24 @@ def test_the_bytes_of_a_state_are_those_that_it_takes(name: PrecisionName, varia
     for device, deferred in (("cpu", 0), ("cuda", DEFERRED)):
         state = State.zeros(config, 1, state_dtype=precision.state_dtype, deferred=deferred)
         assert precision.state_bytes(config, device) == state.nbytes
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H100 NVL", 835),
+        ("NVIDIA H200", 989),
+        ("NVIDIA GH200 480GB", 989),
+        ("NVIDIA A100-SXM4-40GB", 312),
+        ("NVIDIA GeForce RTX 4090", 165),
+        ("NVIDIA GeForce RTX 4090 D", None),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", None),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None),
+        ("NVIDIA A10", None),
+        ("Tesla T4", None),
+    ],
+)
+def test_the_peak_is_that_of_the_card_and_not_of_one_with_a_like_name(name: str, peak: int | None) -> None:
+    assert devices.peak_of(name) == peak

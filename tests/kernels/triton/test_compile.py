@@ -12,7 +12,7 @@ import pytest
 from tests.support.kernels.ttgir import early
 
 ROOT = Path(__file__).parents[3]
-SMALL = ("86", "89", "120")  # cards with 99 KB of shared memory for a program
+SMALL = ("86", "89", "120", "121")  # cards with 99 KB of shared memory for a program
 
 
 def compiled(*arguments: str) -> list[str]:

@@ -24,8 +24,9 @@ from triton.runtime.jit import JITFunction
 
 from tests.support.kernels.ttgir import early, products_begin_at_zero
 
-# bytes that a program may have, by compute capability
-SHARED = {card: kilobytes * 1024 for card, kilobytes in {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}.items()}
+# kilobytes that a program may have, by compute capability
+KILOBYTES = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227, 120: 99, 121: 99}
+SHARED = {card: kilobytes * 1024 for card, kilobytes in KILOBYTES.items()}
 
 _compiled: dict[str, "Compiled"] = {}  # variants by their hashes: Triton compiles each once a process
 launched: list["Compiled"] = []  # what each launch would run
