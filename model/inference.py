@@ -294,14 +294,14 @@ class Model:
         return self.scores(images, clean=clean, class_name=class_name, progress=progress).tail_probabilities
 
     def classify(
-        self, images: Pictures, *, by_bits: bool = True, clean: Clean = "auto", progress: Progress = False
+        self, images: Pictures, *, by_bits: bool = False, clean: Clean = "auto", progress: Progress = False
     ) -> Classification:
         """Return the posterior of images, one or many, with every class equally likely before, the most probable class
-        of each, and how unusual it is: by the model's class head, where it has one, and by the bits under every class,
+        of each, and how unusual it is: by the model's class head, or where it has none by the bits under every class,
         of the mirror image too where the model was trained on mirrored ones. See `Classification`.
 
-        images: see `score`; progress: see `sample`. by_bits: False leaves out the bits, which take ten times as long
-        for ten classes; a model without a class head has nothing else. clean: auto removes the noise of codecs and
+        images: see `score`; progress: see `sample`. by_bits: True reads by bits beside the head, too, which takes ten
+        or twenty times as long for ten classes. clean: auto removes the noise of codecs and
         scanners, for models of drawings, and compares what is left of a noisy image to within a tolerance; off reads
         images as they are.
         """

@@ -19,7 +19,7 @@ class ClassifyValues:
     """What a user says of images to classify, besides the images."""
 
     pictures: int
-    by_bits: bool = True  # also by bits; a model without a class head reads by nothing else
+    by_bits: bool = False  # also by bits; a model without a class head reads by nothing else
 
 
 class ClassifyTask(ReadTask):

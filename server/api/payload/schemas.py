@@ -373,10 +373,10 @@ class ClassificationRequest(PictureFields):
     by_bits: Annotated[
         bool,
         Field(
-            description="also read each image under every class; false is ten or twenty times faster, of a model with a"
-            " class head"
+            description="where a class head reads the images, also read each under every class: ten or twenty times"
+            " slower"
         ),
-    ] = True
+    ] = False
     clean: Annotated[Clean, Field(description=CLEAN)] = "auto"
     user: str | None = None
 

@@ -190,18 +190,18 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
         assert (row["read_by"], row["probabilities_by_bits"]) == ("bits", row["probabilities"])
 
 
-def test_the_answer_of_a_class_head_comes_first_and_bits_can_be_left_out(tmp_path: Path) -> None:
+def test_the_answer_of_a_class_head_comes_first_and_bits_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     directory, file = shapes.save(tmp_path / "headed", class_head=True), tmp_path / "noise.png"
     image = noise(1, 7, 5)
     file.write_bytes(encode(image[0]))
-    law = load(directory, device="cpu").classify(image)
+    law = load(directory, device="cpu").classify(image, by_bits=True)
     assert law.posterior_by_bits is not None
     line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}"
-    assert done("classify", "--model", directory, file, "--no-by-bits") == f"{line}\n"
+    assert done("classify", "--model", directory, file) == f"{line}\n"
     name = law.class_names[law.posterior_by_bits.argmax()]
     by_bits = f"  by bits: {name}  {law.posterior_by_bits.max():.4f}"
-    assert done("classify", "--model", directory, file) == f"{line}{by_bits}\n"
-    (row,) = json.loads(done("classify", "--model", directory, file, "--no-by-bits", "--json"))["data"]
+    assert done("classify", "--model", directory, file, "--by-bits") == f"{line}{by_bits}\n"
+    (row,) = json.loads(done("classify", "--model", directory, file, "--json"))["data"]
     assert (row["read_by"], row["class"], row["bits_per_dim"]) == ("head", law.best[0], None)
 
 

@@ -17,7 +17,6 @@ export interface Painted {
 
 interface ClassifiedImage {
   posterior: Record<string, number>;
-  posterior_by_bits: Record<string, number> | null;
   typical: boolean | null;
   noisy: boolean;
   tail_probability: number | null;
@@ -46,7 +45,7 @@ export async function showWhatItIs(viewed: Painted): Promise<void> {
 }
 
 function showAnswer(image: ClassifiedImage, readBy: string): void {
-  const { posterior, posterior_by_bits: byBits, typical, tail_probability: tail } = image;
+  const { posterior, typical, tail_probability: tail } = image;
   const all = typical === false && !image.noisy ? [] : Object.entries(posterior);
   const shown = all.length <= MAX_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MAX_CLASSES);
   find("posterior", HTMLElement).replaceChildren(
@@ -56,10 +55,7 @@ function showAnswer(image: ClassifiedImage, readBy: string): void {
     }),
   );
   const sentences = typical === null || tail === null ? [] : [unusual(image, tail)];
-  if (all.length && byBits && readBy === "head") {
-    const [name, probability] = Object.entries(byBits).reduce((best, each) => (each[1] > best[1] ? each : best));
-    sentences.unshift(`Read by a head trained for it. By bits alone: ${name}, ${percent(probability)}.`);
-  }
+  if (all.length && readBy === "head") sentences.unshift("Read by a head trained for it.");
   setText("unusual", sentences.join(" "));
 }
 

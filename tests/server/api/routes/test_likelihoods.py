@@ -115,7 +115,7 @@ def test_each_image_is_read_under_every_class_and_mirrored(shapes_client: httpx.
     np.testing.assert_allclose(posterior, expected.posterior, rtol=1e-3, atol=1e-9)
     np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], expected.bits / 35, rtol=1e-6)
     assert all(one["posterior_by_bits"] == one["posterior"] for one in data)
-    assert classified(shapes_client, images, by_bits=False) == data  # a model without a class head has nothing else
+    assert classified(shapes_client, images, by_bits=True) == data  # a model without a class head has nothing else
     files = [("image[]", ("a.png", encode(image))) for image in images]
     assert shapes_client.post(CLASSIFICATIONS, files=files).json()["data"] == data
 
@@ -145,14 +145,14 @@ def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
 def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: Path) -> None:
     directory = shapes.evaluate(shapes.save(tmp_path / "headed", class_head=True))
     images = noise(3, 7, 5)
-    law = load(directory, device="cpu").classify(images)
+    law = load(directory, device="cpu").classify(images, by_bits=True)
     sent = {"image": [text(encode(image)) for image in images]}
     with serve(directory, "--slots", "2", "--max-images-per-request", "21") as server, server.client() as client:
-        full, cheap = post(client, CLASSIFICATIONS, **sent), post(client, CLASSIFICATIONS, **sent, by_bits=False)
-        too_many = client.post(CLASSIFICATIONS, json={"image": sent["image"] * 2})
+        full, cheap = post(client, CLASSIFICATIONS, **sent, by_bits=True), post(client, CLASSIFICATIONS, **sent)
+        too_many = client.post(CLASSIFICATIONS, json={"image": sent["image"] * 2, "by_bits": True})
         assert_refused(too_many, 400, "image", "invalid_value")
         assert "each counted twice for each class and once for the class head" in too_many.text
-        assert len(post(client, CLASSIFICATIONS, image=sent["image"] * 7, by_bits=False)["data"]) == 21
+        assert len(post(client, CLASSIFICATIONS, image=sent["image"] * 7)["data"]) == 21
     assert (full["read_by"], cheap["read_by"]) == ("head", "head")
     by_bits = "posterior_by_bits", "bits_per_dim", "any_class_bits_per_dim"
     for row, (one, other) in enumerate(zip(full["data"], cheap["data"], strict=True)):

@@ -1,4 +1,4 @@
-import{A as e,D as t,E as n,O as r,T as i,a,b as o,c as s,d as c,f as l,h as u,j as d,k as f,l as p,m,o as h,p as g,s as _,u as ee,w as v,y}from"./index-lbydiKqa.js";var te=`<div class="controls">
+import{A as e,D as t,E as n,O as r,T as i,a,b as o,c as s,d as c,f as l,h as u,j as d,k as f,l as p,m,o as h,p as g,s as _,u as ee,w as v,y}from"./index-DJJPgPX1.js";var te=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
