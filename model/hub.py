@@ -25,6 +25,8 @@ SMALL = (CONFIG, EVALUATION, GENERATION, INDEX, CARD)
 SHARDS = "model-*-of-*.safetensors"
 MAX_WEIGHT_BYTES = 2_000_000_000
 PICTURE = re.compile(r"!\[[^]]*]\(([\w.-]+)\)", re.ASCII)  # that a card shows, a file beside it
+PICTURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"<svg", b"<?xml")  # how its files begin
+MAX_MAGIC = 8  # bytes
 LOG_IN = "log in by `hf auth login` or set HF_TOKEN"
 
 
@@ -97,21 +99,25 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
     private: such a repository is."""
     from scanline.model.formats.checkpoint import load_model
 
+    directory = directory.resolve()
+    own = model_dir.model_name(directory)
+    # A directory from a stranger may link to the user's own files: none of these is sent, and each file is read first.
+    names = [CARD, CONFIG, *weight_files(directory), CLASS_HEAD, EVALUATION, GENERATION, INDEX]
+    files = {name: _inside(directory, name) for name in names}
     load_model(directory)  # raises where a file is wrong
+    model_dir.read_info(directory)
+    card = _card(files.pop(CARD), f"# {own}\n\nA linear transformer that paints images.\n")
+    files |= {name: _picture(directory, name) for name in PICTURE.findall(card)}
     api, repository, branch = _open(name)
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     if not sys.stderr.isatty():
         disable_progress_bars()
-    directory = directory.resolve()
-    own = model_dir.model_name(directory)
-    card = _card(directory / CARD, f"# {own}\n\nA linear transformer that paints images.\n")
-    optional = [CLASS_HEAD, EVALUATION, GENERATION, INDEX, *dict.fromkeys(PICTURE.findall(card))]
-    files = [CONFIG, *weight_files(directory), *(file for file in optional if (directory / file).is_file())]
     with TemporaryDirectory() as folder, _one_sentence(api, name, f"{name}:"):
         # The files of the model, and the card, with metadata at its head.
-        for file in files:
-            Path(folder, file).symlink_to(directory / file)
+        for file, path in files.items():
+            if path.is_file():
+                Path(folder, file).symlink_to(path)
         Path(folder, CARD).write_text(with_metadata(card, own, model_dir.read_evaluation(directory)))
         api.create_repo(repository, private=private or None, exist_ok=True)  # None: as the organisation has it
         if branch:
@@ -125,6 +131,29 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
             delete_patterns=[model_dir.WEIGHTS, CLASS_HEAD, INDEX, EVALUATION, GENERATION, SHARDS],
         )
     return str(commit.commit_url)
+
+
+def _inside(directory: Path, file: str) -> Path:
+    """Return where a file of a resolved directory is; ModelDirectoryError where that is neither in the directory nor
+    among the blobs of its repository in Hugging Face's cache, which links of a snapshot lead to."""
+    path = (directory / file).resolve()
+    repository = model_dir.cached_repository(directory)
+    if not path.is_relative_to(directory) and (repository is None or path.parent != repository / "blobs"):
+        raise model_dir.ModelDirectoryError(
+            f"{directory / file} is a link to {path}, outside of the model's directory, and is not sent;"
+            " put a copy there"
+        )
+    return path
+
+
+def _picture(directory: Path, file: str) -> Path:
+    """Return where a picture of the card is, as `_inside`; ModelDirectoryError where it does not begin as one."""
+    path = _inside(directory, file)
+    if path.is_file():
+        with path.open("rb") as opened:
+            if not opened.read(MAX_MAGIC).startswith(PICTURES):
+                raise model_dir.ModelDirectoryError(f"{directory / file} is shown on the card and is no picture")
+    return path
 
 
 def _card(path: Path, missing: str) -> str:

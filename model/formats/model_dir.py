@@ -74,10 +74,14 @@ def load_config(directory: Path) -> ModelConfig:
 def model_name(directory: Path) -> str:
     """Return the name of the model in a directory, given as an absolute path: the directory's, or, for a revision in a
     Hugging Face cache (models--OWNER--NAME/snapshots/HASH), the repository's."""
+    repository = cached_repository(directory)
+    return directory.name if repository is None else repository.name.split("--")[-1]
+
+
+def cached_repository(directory: Path) -> Path | None:
+    """Return the folder of the repository whose snapshot in a Hugging Face cache this directory is; None of others."""
     snapshots, repository = directory.parent, directory.parent.parent
-    if snapshots.name == "snapshots" and repository.name.startswith("models--"):
-        return repository.name.split("--")[-1]
-    return directory.name
+    return repository if snapshots.name == "snapshots" and repository.name.startswith("models--") else None
 
 
 def tested_bits_per_dim(directory: Path) -> float | None:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
     (directory / "evaluation.json").write_text(json.dumps({"dataset": "mnist", "bits_per_dim": 1.25}))
     (directory / "generation_config.json").write_text('{"class": "horse"}')
     (directory / "README.md").write_text("# digits\n\n![Samples](samples.png)\n![Elsewhere](https://host/x.png)\n")
-    (directory / "samples.png").write_bytes(b"a picture")
+    (directory / "samples.png").write_bytes(b"\x89PNG\r\n\x1a\n a picture")
     (directory / "pytorch_model.bin").write_bytes(b"a pickle")
     return directory
 
@@ -178,6 +178,74 @@ def test_a_push_that_the_hub_refuses_or_of_a_broken_model_is_one_sentence(a_hub:
     with pytest.raises(ValueError, match="is not a readable safetensors file"):
         hub.push(directory, "org/digits")
     assert a_hub.requests == []
+
+
+def _card_of_a_key(directory: Path, key: Path) -> None:
+    (directory / "samples.png").unlink()
+    (directory / "samples.png").symlink_to(key)
+
+
+def _card_itself(directory: Path, key: Path) -> None:
+    (directory / "README.md").unlink()
+    (directory / "README.md").symlink_to(key)
+
+
+def _weights_over_two_links(directory: Path, key: Path) -> None:
+    shutil.move(directory / "model.safetensors", key.parent)
+    (directory / "link").symlink_to(key.parent)
+    (directory / "model.safetensors").symlink_to("link/model.safetensors")
+
+
+def _snapshot_with_planted_blobs(directory: Path, key: Path) -> None:
+    snapshots = directory / "models--org--digits/snapshots"
+    shutil.copytree(directory, snapshots / "1")
+    (snapshots.parent / "blobs").symlink_to(key.parent)
+    (snapshots / "1/evaluation.json").unlink()
+    (snapshots / "1/evaluation.json").symlink_to("../../blobs/key")
+
+
+def _key_within_the_directory(directory: Path, key: Path) -> None:
+    shutil.copy(key, directory / "samples.png")
+
+
+PLANTED = [
+    _card_of_a_key,
+    _card_itself,
+    _weights_over_two_links,
+    _snapshot_with_planted_blobs,
+    _key_within_the_directory,
+]
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_no_file_of_the_user_is_sent(
+    a_hub: LocalHub,
+    directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[Path, Path], None],
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    key = tmp_path / "home/key"
+    key.parent.mkdir()
+    key.write_text("{}")
+    plant(directory, key)
+    a_hub.requests.clear()
+    with pytest.raises(ValueError, match=r"is not sent; put a copy there$|is shown on the card and is no picture$"):
+        hub.push(next(directory.glob("models--*/snapshots/1"), directory), "org/digits")
+    assert a_hub.requests == []
+
+
+def test_a_snapshot_of_the_cache_and_links_within_the_directory_are_sent(
+    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    (directory / "samples.png").rename(directory / "newest.png")
+    (directory / "samples.png").symlink_to("newest.png")
+    hub.push(directory, "org/digits")
+    hub.push(zoo.find("org/digits"), "org/again")
+    repository = a_hub.repositories["org/again"]
+    assert set(repository.commits[repository.branches["main"]]) >= OWN
 
 
 @pytest.mark.parametrize(("name", "dataset"), [("mnist-small", "ylecun/mnist"), ("cifar10-small", "uoft-cs/cifar10")])
