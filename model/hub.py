@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from scanline.model import extras
+from scanline.model.atomic import write_file
 from scanline.model.formats import model_dir
 from scanline.model.formats.model_card import CARD, with_metadata
 from scanline.model.formats.model_dir import CLASS_HEAD, CONFIG, EVALUATION, GENERATION, INDEX, weight_files
@@ -118,7 +119,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
         for file, path in files.items():
             if path.is_file():
                 Path(folder, file).symlink_to(path)
-        Path(folder, CARD).write_text(with_metadata(card, own, model_dir.read_evaluation(directory)))
+        write_file(Path(folder, CARD), with_metadata(card, own, model_dir.read_evaluation(directory)))
         api.create_repo(repository, private=private or None, exist_ok=True)  # None: as the organisation has it
         if branch:
             api.create_branch(repository, branch=branch, exist_ok=True)

@@ -7,7 +7,7 @@ import sys
 from math import inf
 from pathlib import Path
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file, write_stream
 
 STREAM = Path("-")
 MAX_INPUT = 1 << 32  # bytes of a file that is read whole
@@ -47,11 +47,14 @@ def read_input(path: Path) -> bytes:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write to a stream, or replace a file, or the file that a link points to, atomically."""
+    """Write to a stream, or replace a file, or the file that a link of the user's points to, atomically; another user's
+    link, in a folder that all may write to, is not followed."""
     if path == STREAM:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     elif is_stream(path):
-        path.write_bytes(data)
+        write_stream(path, data)
+    elif path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
+        write_file(path, data)
     else:
-        write_atomically(Path(os.path.realpath(path)), lambda temporary: temporary.write_bytes(data))
+        write_file(Path(os.path.realpath(path)), data)

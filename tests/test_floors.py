@@ -42,6 +42,63 @@ def test_no_import_goes_upward_to_the_web_or_to_tests(floor: str) -> None:
     assert [both for both in found if both[1].removeprefix("scanline.").split(".")[0] in forbidden] == []
 
 
+WRITES = {"write_bytes", "write_text", "copy2", "copyfile", "copytree", "save_file", "touch"}
+SAVES = {"save", "savefig"}  # to memory; or a method of ours that ends in write_file
+OURS = {"contact_sheet", "curve", "run"}
+MODES = re.compile(r"[rbt]*[wax+][rbt+]*")
+OTHER_WRITERS = {
+    "model/atomic.py": "it is the one",
+    "server/cli/__init__.py": "opens descriptors, of the standard streams",
+    "server/engine/local/model_copy.py": "fills a folder that it has just made, for this user alone",
+    "server/process/tls.py": "fills memory, or a new file of the system's temporary directory",
+}
+
+
+def opens_to_write(call: ast.Call, in_memory: set[str]) -> bool:
+    receiver, _, name = ast.unparse(call.func).rpartition(".")
+    if name in WRITES or (receiver == "shutil" and name in ("copy", "move")):
+        return True
+    if name in ("open", "fdopen"):
+        texts = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
+        makes = receiver == "os" and name == "open" and "O_RDONLY" not in ast.unparse(call)
+        return makes or any(isinstance(text, str) and MODES.fullmatch(text) for text in texts)
+    target = [ast.unparse(argument) for argument in call.args][receiver == "torch" :]
+    return name in SAVES and receiver not in ("", *OURS) and bool(target) and in_memory.isdisjoint(target)
+
+
+def writes(path: Path) -> list[str]:
+    """The calls in a file that open a file to write."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    made = [node for node in nodes if isinstance(node, ast.Assign | ast.NamedExpr) and "BytesIO" in ast.unparse(node)]
+    in_memory = {ast.unparse(node).partition(" ")[0].strip("(") for node in made} | {ast.unparse(node) for node in made}
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    return [ast.unparse(call) for call in calls if opens_to_write(call, in_memory)]
+
+
+def test_one_module_opens_files_to_write() -> None:
+    files = [path for floor in NOT_IMPORTED for path in sorted((ROOT / floor).rglob("*.py"))]
+    found = {str(path.relative_to(ROOT)): writes(path) for path in files if "node_modules" not in path.parts}
+    assert {path: calls for path, calls in found.items() if calls and path not in OTHER_WRITERS} == {}
+    assert {path for path, calls in found.items() if calls} == OTHER_WRITERS.keys()
+
+
+def test_a_file_that_is_opened_to_write_is_found(tmp_path: Path) -> None:
+    lines = [
+        *("path.write_bytes(b'')", "path.open('w')", "open(name, mode='xb')", "os.open(name, os.O_CREAT)"),
+        *(
+            "picture.save(path)",
+            "np.save('a.npy', a)",
+            "torch.save(a, path)",
+            "shutil.copy2(a, b)",
+            "f.savefig(name)",
+            "save_file(tensors, name)",
+        ),
+    ]
+    fine = ["out = io.BytesIO()", "picture.save(out, 'PNG')", "torch.save(a, out)", "path.open('rb')", "open(name)"]
+    (tmp_path / "a.py").write_text("\n".join([*lines, *fine]))
+    assert len(writes(tmp_path / "a.py")) == len(lines)
+
+
 @pytest.mark.parametrize(("floor", "order"), [("server", SERVER), ("model", MODEL)])
 def test_the_rooms_of_a_floor_import_in_one_direction(floor: str, order: list[str]) -> None:
     wrong = []

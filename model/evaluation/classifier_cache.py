@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.classifier import RECIPE, Classifier, train_classifier, update_count
 from scanline.model.evaluation.comparison import LabelledData, Stage
@@ -69,11 +69,11 @@ def load_cached(path: Path, shape: tuple[int, int, int]) -> Classifier | None:
 def store(classifier: Classifier, path: Path) -> None:
     """Write a classifier to the cache, atomically."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in classifier.state_dict().items()}
-    write_atomically(path, lambda temporary: temporary.write_bytes(save(tensors)))
+    write_file(path, save(tensors))
 
 
 def _check_writable(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     attempt = path.with_name(f"{path.name}.try")
-    write_atomically(attempt, lambda temporary: temporary.write_bytes(b""))
+    write_file(attempt, b"")
     attempt.unlink()

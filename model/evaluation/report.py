@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.config import ModelConfig
 from scanline.model.evaluation.class_section import class_section
 from scanline.model.evaluation.classes import ClassMeasurements
@@ -48,7 +48,7 @@ def save_report(
     """Write the report of a model, atomically; `evaluation` is what evaluation.json holds, with "quality", and with
     "classes" where there are measurements of these."""
     page = _page(name, config, evaluation, compared, classes)
-    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+    write_file(path, page)
 
 
 def _page(

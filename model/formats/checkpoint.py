@@ -8,7 +8,6 @@ however many files it has.
 import json
 import re
 from contextlib import suppress
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.config import ModelConfig
 from scanline.model.formats import model_dir
 from scanline.model.formats.model_dir import CLASS_HEAD, CONFIG, INDEX, WEIGHTS, ModelDirectoryError
@@ -50,20 +49,20 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     if replaces_another:
         # config.json and the weights cannot change in one move. An index that carries the configuration can: from here
         # on the new model is loaded, whatever config.json says.
-        _write_text(directory / INDEX, json.dumps({"metadata": {"config": config}, "weight_map": places}, indent=1))
+        write_file(directory / INDEX, json.dumps({"metadata": {"config": config}, "weight_map": places}, indent=1))
         # Now config.json may follow, before the index below stops carrying the configuration.
-        _write_text(directory / CONFIG, text)
+        write_file(directory / CONFIG, text)
     if len(shards) > 1:
         # Same configuration: this move alone turns the old weights into the new ones.
-        _write_text(directory / INDEX, json.dumps({"weight_map": places}, indent=1))
+        write_file(directory / INDEX, json.dumps({"weight_map": places}, indent=1))
         # The index takes precedence, so the old single file is only a waste of space.
         (directory / WEIGHTS).unlink(missing_ok=True)
     else:
         # The single file has to be there before the index that takes precedence over it goes.
-        write_atomically(directory / WEIGHTS, partial(_write_tensors, tensors))
+        write_file(directory / WEIGHTS, save(tensors, METADATA))
         (directory / INDEX).unlink(missing_ok=True)
     # In a new directory config.json comes last: a kill before it leaves no directory that looks like a model.
-    _write_text(directory / CONFIG, text)
+    write_file(directory / CONFIG, text)
     # Old shards go when nothing names them any more.
     kept = places.values() if len(shards) > 1 else ()
     for path in directory.iterdir():
@@ -93,7 +92,7 @@ def save_class_head(head: ClassHead, directory: Path) -> None:
     """Write the class head of the model in `directory`."""
     shape = {"layers": " ".join(map(str, head.shape.layers)), "cells": str(head.shape.cells)}
     data = save({name: tensor.detach().cpu().contiguous() for name, tensor in head.tensors.items()}, METADATA | shape)
-    write_atomically(directory / CLASS_HEAD, partial(Path.write_bytes, data=data))
+    write_file(directory / CLASS_HEAD, data)
 
 
 def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
@@ -121,23 +120,15 @@ def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
     return ClassHead(shape, **tensors)
 
 
-def _write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda temporary: temporary.write_text(text))
-
-
 def _write_shards(shards: list[dict[str, torch.Tensor]], directory: Path) -> dict[str, str]:
     """Write each shard to a file of its own and return the file of each tensor."""
     places = {}
     for i, shard in enumerate(shards, 1):
         data = save(shard, METADATA)
         file = f"model-{sha256(data).hexdigest()[:8]}-{i:05}-of-{len(shards):05}.safetensors"
-        write_atomically(directory / file, partial(Path.write_bytes, data=data))
+        write_file(directory / file, data)
         places.update(dict.fromkeys(shard, file))
     return places
-
-
-def _write_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    path.write_bytes(save(tensors, METADATA))  # safetensors' save_file would make a file that only its owner can read
 
 
 def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]) -> None:

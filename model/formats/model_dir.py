@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.config import ModelConfig
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.classification import read_temperature
@@ -130,7 +130,7 @@ def write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
     else:
         measured = {key: evaluation[key] for key in MEASURED if key in evaluation}
         kept.setdefault("precisions", {})[evaluation["precision"]] = measured
-    write_atomically(directory / EVALUATION, lambda path: path.write_text(json.dumps(kept, indent=1) + "\n"))
+    write_file(directory / EVALUATION, json.dumps(kept, indent=1) + "\n")
 
 
 def weight_bytes(directory: Path) -> int:

@@ -1,13 +1,14 @@
 """Contact sheets: many small images as one picture, in rows that make it nearly square, or a row for each class."""
 
 from collections.abc import Sequence
+from io import BytesIO
 from math import ceil, sqrt
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 
 UNKNOWN = "\U0010ffff"  # is drawn as any character that the font lacks
 NAME_SIZE, MIN_ROW = 12, 10  # pixels: of the letters of a class's name, and of a row that has room for them
@@ -76,4 +77,11 @@ def class_sheet(images: np.ndarray, names: Sequence[str], scale: int = 1, titles
 
 def save(images: np.ndarray, path: Path, columns: int | None = None) -> None:
     """Write the sheet as a PNG, atomically."""
-    write_atomically(path, lambda temporary: sheet(images, columns).save(temporary, format="PNG"))
+    write(sheet(images, columns), path)
+
+
+def write(picture: Image.Image, path: Path) -> None:
+    """Write a sheet as a PNG, atomically."""
+    out = BytesIO()
+    picture.save(out, format="PNG")
+    write_file(path, out.getvalue())

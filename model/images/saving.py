@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from scanline.model.atomic import write_file
 from scanline.model.config import ModelConfig
 from scanline.model.images.contact_sheet import class_sheet, gap_of, grid, sheet
 from scanline.model.images.film import Film, check_sides, requested
@@ -105,7 +106,7 @@ def save_images(
     else:
         out.mkdir(exist_ok=True)
         for number, image in zip(numbers or range(len(images)), images, strict=True):
-            (out / file_name(number, count or len(images))).write_bytes(encode_image(image, "png"))
+            write_file(out / file_name(number, count or len(images)), encode_image(image, "png"), durable=False)
 
 
 def _write(out: Path, picture: Image.Image, appear: np.ndarray | None, columns: int | None, film: Film | None) -> None:

@@ -20,7 +20,7 @@ import ray
 from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.class_names import MAX_LISTED, listed_in
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
@@ -104,10 +104,7 @@ class FolderTask(Task):
 
     def _write(self, event: Finished) -> None:
         image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
-        path = self.out / file_name(event.index, self.request.n)
-        temporary = path.with_suffix(".part")
-        temporary.write_bytes(image)
-        temporary.replace(path)
+        write_file(self.out / file_name(event.index, self.request.n), image, durable=False)
         self.bits_per_dim.append(event.bits_per_dim)
 
 
@@ -149,7 +146,7 @@ def with_digest(out: Path, recipe: Recipe, served: list[str]) -> Recipe:
 
 
 def _write_recipe(out: Path, recipe: Recipe) -> None:
-    write_atomically(out / RECIPE, lambda temporary: temporary.write_text(json.dumps(asdict(recipe)) + "\n"))
+    write_file(out / RECIPE, json.dumps(asdict(recipe)) + "\n")
 
 
 def missing_images(out: Path, n: int) -> tuple[int, ...]:

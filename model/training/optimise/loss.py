@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from scanline.kernels import LN2, attention, gpu
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.named_files import read_file
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED
@@ -143,7 +143,7 @@ class CompiledLoss:
     def _write_cache(self) -> None:
         """Write what was compiled, or found in the cache, atomically: the next run needs all of it."""
         if self.cache is not None and self.writes and (compiled := torch.compiler.save_cache_artifacts()):
-            write_atomically(self.cache, lambda path: path.write_bytes(compiled[0]))
+            write_file(self.cache, compiled[0])
 
     def _refuse(self, reason: str) -> None:
         log.warning("training without torch.compile, which is slower: %s", reason)

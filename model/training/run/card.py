@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.metrics import OF_EACH, tested_rows
@@ -85,7 +85,7 @@ Samples: `scanline sample --model {at} -n {training.sample_images} --seed {train
 {of_classes}
 ![Loss](loss.png)
 {of_data}"""
-    write_atomically(directory / CARD, lambda path: path.write_text(text))
+    write_file(directory / CARD, text)
 
 
 def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
     for key, value in (("value", bits), ("name", dataset)):  # the first of each, in the metadata
         escaped = value.replace("\\", r"\\")
         text = re.sub(rf"^( {{6}}{key}: ).*$", rf"\g<1>{escaped}", text, count=1, flags=re.M)
-    write_atomically(path, lambda temporary: temporary.write_text(text))
+    write_file(path, text)
 
 
 def _measured(evaluation: dict[str, Any]) -> dict[str, str]:

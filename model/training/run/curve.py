@@ -2,10 +2,10 @@
 
 import csv
 from dataclasses import asdict, dataclass, fields
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.named_files import read_file
 from scanline.model.training.run.state import ResumeError
 
@@ -31,16 +31,17 @@ class Curve:
 
     def save(self) -> None:
         """Write both files, atomically."""
-        write_atomically(self.directory / "loss.csv", self._write_csv)
-        write_atomically(self.directory / "loss.png", self._write_png)
+        write_file(self.directory / "loss.csv", self._table())
+        write_file(self.directory / "loss.png", self._picture())
 
-    def _write_csv(self, path: Path) -> None:
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(asdict(row) for row in self.rows)
+    def _table(self) -> str:
+        out = StringIO()
+        writer = csv.DictWriter(out, [field.name for field in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in self.rows)
+        return out.getvalue()
 
-    def _write_png(self, path: Path) -> None:
+    def _picture(self) -> bytes:
         from matplotlib.figure import Figure  # the `train` extra; nothing else needs it
         from matplotlib.ticker import FormatStrFormatter
 
@@ -54,7 +55,9 @@ class Curve:
         axes.yaxis.set_minor_formatter(FormatStrFormatter("%g"))  # 3.4, not 3.4 x 10^0
         axes.grid(alpha=0.3, which="both")
         axes.legend()
-        figure.savefig(path, format="png", dpi=120)
+        out = BytesIO()
+        figure.savefig(out, format="png", dpi=120)
+        return out.getvalue()
 
 
 def _read(path: Path) -> list[Row]:

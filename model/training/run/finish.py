@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model.atomic import write_atomically
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.classes import answers_by_head
 from scanline.model.evaluation.comparison import Stage
@@ -81,5 +80,4 @@ def _paint_classes(model: Transformer, path: Path, seed: int, stage: Stage) -> N
     requests = [GenerateRequest(0, OF_EACH, seed, label=label) for label in range(1, len(names) + 1)]
     rows = [painted.images.reshape(OF_EACH, *model.config.image_shape) for painted in paint_requests(model, requests)]
     progress(len(names))
-    sheet = contact_sheet.class_sheet(np.stack(rows), names)
-    write_atomically(path, lambda temporary: sheet.save(temporary, format="PNG"))
+    contact_sheet.write(contact_sheet.class_sheet(np.stack(rows), names), path)

@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import make_folder, write_file
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.named_files import read_file
 from scanline.model.network.transformer import Transformer
@@ -19,9 +19,10 @@ FOLDER, RECIPE = "plateau", "recipe.json"
 
 def save_plateau(model: Transformer, config: TrainingConfig, directory: Path) -> None:
     """Write the weights and the recipe of the run in `directory`, atomically."""
+    make_folder(directory / FOLDER)
     save_model(model, directory / FOLDER)
     text = json.dumps(asdict(config), indent=1) + "\n"
-    write_atomically(directory / FOLDER / RECIPE, lambda path: path.write_text(text))
+    write_file(directory / FOLDER / RECIPE, text)
 
 
 def is_plateau(directory: Path) -> bool:

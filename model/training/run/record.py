@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.datasets.source import ImageSet
 from scanline.model.named_files import read_file
 from scanline.model.training.run.state import ResumeError
@@ -37,7 +37,7 @@ class Run:
     def save(self, directory: Path) -> None:
         """Write run.json, atomically."""
         text = json.dumps(asdict(self), indent=1) + "\n"
-        write_atomically(directory / FILE, lambda path: path.write_text(text))
+        write_file(directory / FILE, text)
 
 
 def check_out(directory: Path) -> None:

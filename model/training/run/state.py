@@ -9,7 +9,7 @@ from zipfile import is_zipfile
 
 import torch
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.config import ModelConfig, stored_name
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.named_files import FileError, check_file
@@ -47,7 +47,7 @@ def save_state(directory: Path, state: dict[str, Any], room: float | None = None
     if room is not None and held.nbytes > room:
         weights = {name: weight.half() for name, weight in state["model"].items()}
         held = _serialised(state | {"model": weights, "average": {}, "optimiser": {}})
-    write_atomically(directory / FILE, lambda path: path.write_bytes(held))
+    write_file(directory / FILE, held)
 
 
 def _serialised(state: dict[str, Any]) -> memoryview:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from scanline.model.atomic import write_atomically
+from scanline.model.atomic import write_file
 from scanline.model.formats import checkpoint
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import weight_files
@@ -61,15 +61,15 @@ def killed_at(step: int) -> None:
     sys.addaudithook(watch)
 
 
-def full_disk(tensors: object, path: Path) -> None:
-    path.write_bytes(b"half of it")
+def full_disk(descriptor: int) -> None:
+    os.truncate(descriptor, 10)
     raise OSError(28, "No space left on device")
 
 
 def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_model(small_models.model(TINY), tmp_path / "old")
     before = load_model(tmp_path / "old")
-    monkeypatch.setattr(checkpoint, "_write_tensors", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     for directory, left in (("old", ["config.json", "model.safetensors"]), ("new", [])):
         with pytest.raises(OSError, match="No space left"):
             save_model(small_models.model(TINY, seed=1), tmp_path / directory)
@@ -77,15 +77,13 @@ def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, monke
     assert_same_weights(before.state_dict(), load_model(tmp_path / "old").state_dict())
 
 
-def test_a_writer_killed_in_mid_file_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_writer_killed_before_its_file_is_on_the_disk_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-
-    def write_and_die(temporary: Path) -> None:
-        temporary.write_text("half of the n")
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert in_child(lambda: write_atomically(path, write_and_die)) == -signal.SIGKILL
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.kill(os.getpid(), signal.SIGKILL))
+    assert in_child(lambda: write_file(path, "new")) == -signal.SIGKILL
     assert path.read_text() == "old"
 
 
@@ -106,7 +104,7 @@ def test_what_is_moved_into_place_is_on_the_disk(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", moved)
     path = tmp_path / "file"
-    write_atomically(path, lambda temporary: temporary.write_text("new"))
+    write_file(path, "new")
     inode = path.stat().st_ino
     assert done == [("synced", inode, 3), ("moved", inode, 3)]
 
