@@ -6,24 +6,52 @@ matter, nor how many spaces are between words.
 
 import re
 from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from scanline.kernels.philox_rounds import uniform_pair
 from scanline.model import config as configs
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import InvalidInput, plain_value, shown
 
 ANY = "any"  # means a class for each image, drawn, unless a class of the model has this name
 NONE = "none"  # means no class, also where the model has a default, unless a class has this name
 MAX_NAMES = 100  # names in a message
 MAX_LISTED = 1024  # classes of a list that a client sends; their names take some milliseconds to look up
+ClassNames: TypeAlias = npt.ArrayLike | Sequence[str | None]  # a name, or a list of names: see `as_class`
 DRAW = 2**32 - 1  # in the place of a byte's position: the random number of an image's class
 
 
-def label_of_class(config: ModelConfig, text: str | None) -> int:
-    """Return the label of the class of this name or word, 0 for None and "none"; InvalidInput where there is none."""
+def as_class(value: ClassNames | None) -> str | list[str | None] | None:
+    """Return the name that a user gives, or the list of names; InvalidInput where it is none. A whole number is a name,
+    such as 7 of a digit; labels of a data set come as numbers, arrays and tensors."""
+    value = plain_value(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_as_name(each) for each in value]
+    return _as_name(value)
+
+
+def _as_name(value: Any) -> str | None:
+    value = plain_value(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(int(value))
+    if not isinstance(value, str | None):
+        raise InvalidInput(f"class must be a name, or a list of names, not {shown(value)}.", "class")
+    return value
+
+
+def label_of_class(config: ModelConfig, name: ClassNames | None) -> int:
+    """Return the label of the class of this name or word, 0 for None and "none"; InvalidInput where there is none, or
+    it is a list."""
+    text = as_class(name)
     if text is None:
         return 0
-    text = str(text)  # Python's users may give 7
+    if not isinstance(text, str):
+        reason = "a list of classes is for images that are painted from nothing; give one class"
+        raise InvalidInput(f"class: {reason}.", "class")
     folded = plain(text)
     if label := config.label_of(text):
         return label
@@ -44,13 +72,13 @@ def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
     return label_of_class(config, text), 0
 
 
-def labels_of_list(config: ModelConfig, names: Sequence[str]) -> tuple[int, ...]:
+def labels_of_list(config: ModelConfig, names: Sequence[str | None]) -> tuple[int, ...]:
     """Return the label of each class of a list; InvalidInput where one names no class, or the list is empty."""
     if not names:
         raise InvalidInput("class must list at least one class.", "class")
     labels = []
     for name in names:  # up to the first one that is wrong: a long list of strange names costs no more than one
-        if config.classes and ANY not in config.labels and plain(str(name)) == ANY:
+        if config.classes and ANY not in config.labels and plain(name or "") == ANY:
             raise InvalidInput('class "any" cannot be in a list of classes; name each of them.', "class")
         labels.append(label_of_class(config, name))
     return tuple(labels)

@@ -16,7 +16,9 @@ import numpy as np
 import torch
 from PIL.Image import Resampling
 
+from scanline.kernels.cpu.bindings import MAX_THREADS
 from scanline.model import zoo
+from scanline.model.class_names import ClassNames, as_class
 from scanline.model.config import ModelConfig
 from scanline.model.device import AUTO, resolve_backend
 from scanline.model.formats.checkpoint import load_model
@@ -28,7 +30,7 @@ from scanline.model.images.cleaning import Clean, Cleaned, read
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
 from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import InvalidInput, whole_number
 from scanline.model.likelihood.classification import Classification, check_classes
 from scanline.model.likelihood.marginal_likelihood import DEFAULT_REPEATS, Estimate
 from scanline.model.network.transformer import Transformer
@@ -120,7 +122,9 @@ class Images(DrawingParams):
         sheet to one of the images; a sheet then has gaps.
         """
         shown_film = saving.film_of(Path(path), film, frames, seconds, scale)
-        saving.save_images(self.array, Path(path), self.columns, film=shown_film, known=self.known, scale=scale or 1)
+        saving.save_images(
+            self.array, Path(path), self.columns, film=shown_film, known=self.known, scale=int(scale or 1)
+        )
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class Model:
         self,
         n: int | None = None,
         *,
-        class_name: str | Sequence[str] | None = None,
+        class_name: ClassNames | None = None,
         seed: int | None = None,
         progress: Progress = False,
         **sampling: Unpack[SamplingOptions],
@@ -215,7 +219,7 @@ class Model:
         keep_rows: int | None = None,
         mask: Picture | None = None,
         n: int = 1,
-        class_name: str | None = None,
+        class_name: ClassNames | None = None,
         clean: Clean = "off",
         seed: int | None = None,
         progress: Progress = False,
@@ -236,7 +240,12 @@ class Model:
         return self._painted(values, given, progress)
 
     def score(
-        self, images: Pictures, *, class_name: str | None = None, per_pixel: bool = False, progress: Progress = False
+        self,
+        images: Pictures,
+        *,
+        class_name: ClassNames | None = None,
+        per_pixel: bool = False,
+        progress: Progress = False,
     ) -> np.ndarray:
         """Return bits per dimension of one or many images: float64 [n].
 
@@ -250,7 +259,12 @@ class Model:
         return bits.reshape(-1, *self.config.image_shape) if per_pixel else bits.mean(axis=1)
 
     def scores(
-        self, images: Pictures, *, clean: Clean = "off", class_name: str | None = None, progress: Progress = False
+        self,
+        images: Pictures,
+        *,
+        clean: Clean = "off",
+        class_name: ClassNames | None = None,
+        progress: Progress = False,
     ) -> Scores:
         """Return all that a likelihood says of images, one or many; see `score` and `tail_probabilities`."""
         cleaned = self._cleaned(images, clean)
@@ -265,7 +279,7 @@ class Model:
         *,
         keep_rows: int | None = None,
         mask: Picture | None = None,
-        class_name: str | None = None,
+        class_name: ClassNames | None = None,
         particles: int | None = None,
         repeats: int = DEFAULT_REPEATS,
         clean: Clean = "off",
@@ -284,7 +298,12 @@ class Model:
         return task.result().estimates[0]
 
     def tail_probabilities(
-        self, images: Pictures, *, class_name: str | None = None, clean: Clean = "off", progress: Progress = False
+        self,
+        images: Pictures,
+        *,
+        class_name: ClassNames | None = None,
+        clean: Clean = "off",
+        progress: Progress = False,
     ) -> np.ndarray | None:
         """Return how unusual images are for the model, one or many: a bound on the probability, float64 [n], that a
         test image's bits lie as far outside; below 0.01 an image is not typical. None where `scanline evaluate --save`
@@ -316,7 +335,7 @@ class Model:
         self,
         images: Pictures,
         *,
-        class_name: str | Sequence[str | None] | None = None,
+        class_name: ClassNames | None = None,
         images_a_code: int | None = None,
         progress: Progress = False,
     ) -> bytes:
@@ -328,7 +347,8 @@ class Model:
         """
         cleaned = self._cleaned(images, "off")
         count = len(cleaned.images)
-        names = [class_name] * count if class_name is None or isinstance(class_name, str) else list(class_name)
+        found = as_class(class_name)
+        names = found if isinstance(found, list) else [found] * count
         if len(names) != count:
             reason = f"class_name names {len(names)} classes for {count} images; give one, or one for each."
             raise InvalidInput(reason, "class_name")
@@ -345,7 +365,10 @@ class Model:
 
         ValueError where the file is damaged or of another model, or an image is not what was encoded.
         """
-        file = read_codes(bytes(data), "data")
+        try:
+            file = read_codes(memoryview(data).tobytes(), "data")
+        except TypeError:
+            raise InvalidInput(f"data must be bytes, not {type(data).__name__}.", "data") from None
         file.check_model(self.codings, self.precision, self.config, "data")
         wanted = None if images is None else file.checked_images(images)
         found = self.decode(file, wanted, "data", progress)
@@ -356,7 +379,7 @@ class Model:
         self,
         n: int | None = None,
         *,
-        class_name: str | Sequence[str] | None = None,
+        class_name: ClassNames | None = None,
         seed: int | None = None,
         image: Picture | None = None,
         keep_rows: int | None = None,
@@ -440,6 +463,7 @@ def load(
 ) -> Model:
     """See `scanline.load`."""
     precision_named(precision)
+    threads = None if threads is None else whole_number(threads, 1, MAX_THREADS, "threads")
     directory = zoo.find(str(name or zoo.DEFAULT))
     chosen_device, backends = resolve_backend(device, backend)
     generator = Generator(load_model(directory, chosen_device), 1, threads, precision, backends)

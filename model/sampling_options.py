@@ -7,15 +7,22 @@ that is drawn would not fit the known pixels.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import wraps
-from numbers import Integral
 from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args
 
-from scanline.model.class_names import label_of_class, label_of_prompt, label_to_paint, labels_of_list, listed_in
+from scanline.model.class_names import (
+    ClassNames,
+    as_class,
+    label_of_class,
+    label_of_prompt,
+    label_to_paint,
+    labels_of_list,
+    listed_in,
+)
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import InvalidInput, number, whole_number
 
 MIN_TEMPERATURE = 1e-6  # the likeliest byte, nearly always; far below it, float32 has too few digits
 MAX_TEMPERATURE = 2.0
@@ -137,7 +144,7 @@ class Defaults:
     def to_paint(
         self,
         config: ModelConfig,
-        class_name: str | Sequence[str] | None = None,
+        class_name: ClassNames | None = None,
         *,
         prompt: str = "",
         **options: Unpack[SamplingOptions],
@@ -145,18 +152,18 @@ class Defaults:
         """Return what images are painted from nothing with. class_name: "none" asks for no class, a list one image of
         each, as a prompt of characters that are classes does. InvalidInput where a class is not known, class and prompt
         differ, or a number is out of its range."""
-        if class_name is None and not prompt.strip():
-            class_name = self.class_name
+        asked = as_class(class_name)
+        if asked is None and not prompt.strip():
+            asked = self.class_name
         written = listed_in(config, prompt, "prompt") if prompt else []
-        if is_list(class_name) or written:
-            if class_name is not None and prompt.strip():
+        if isinstance(asked, list) or written:
+            if asked is not None and prompt.strip():
                 raise InvalidInput("class and prompt exclude each other where one is a list; send one.", "class")
-            labels = labels_of_list(config, class_name or written)
+            labels = labels_of_list(config, written if asked is None else [*asked])
             guidance = self.guidance if any(labels) else 1.0
             return self._checked(config, options, guidance, any(labels), label=labels[0], labels=labels)
-        assert class_name is None or isinstance(class_name, str | int)  # Python's users may give 7
-        label, drawn_classes = label_to_paint(config, class_name)
-        label = _agreed(config, label, class_name, prompt)
+        label, drawn_classes = label_to_paint(config, asked)
+        label = _agreed(config, label, asked, prompt)
         has_class = bool(label or drawn_classes)
         guidance = self.guidance if has_class else 1.0
         return self._checked(config, options, guidance, has_class, label=label, drawn_classes=drawn_classes)
@@ -165,16 +172,12 @@ class Defaults:
     def to_complete(
         self,
         config: ModelConfig,
-        class_name: str | Sequence[str] | None = None,
+        class_name: ClassNames | None = None,
         *,
         prompt: str = "",
         **options: Unpack[CompletionOptions],
     ) -> SamplingParams:
         """Return what images are completed with; errors as of `to_paint`."""
-        if is_list(class_name):
-            reason = "a list of classes is for images that are painted from nothing; give one class"
-            raise InvalidInput(f"class: {reason}.", "class")
-        assert class_name is None or isinstance(class_name, str | int)
         label = _agreed(config, label_of_class(config, class_name), class_name, prompt)
         found = self._checked(config, options, 1.0, bool(label), label=label)
         return replace(found, particles=checked_particles(options.get("particles"), found.guidance, self.particles))
@@ -183,24 +186,25 @@ class Defaults:
         self, config: ModelConfig, options: SamplingOptions, guidance: float, has_class: bool, **labels: Any
     ) -> SamplingParams:
         """guidance: where the options have none."""
-        temperature = self.temperature if (given := options.get("temperature")) is None else given
-        guidance = guidance if (given := options.get("guidance")) is None else given
+        asked = {name: number(value, name) for name, value in options.items() if name in ("temperature", "guidance")}
+        temperature = asked.get("temperature", self.temperature)
+        guidance = asked.get("guidance", guidance)
         check_temperature(temperature)
         check_guidance(guidance, has_class, config)
-        return SamplingParams(temperature=float(temperature), guidance=float(guidance), **labels)
+        return SamplingParams(temperature=temperature, guidance=guidance, **labels)
 
 
 def check_temperature(temperature: float) -> None:
     """Raise InvalidInput unless 0.000001 <= temperature <= 2."""
     if not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
         limits = f"from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}"
-        raise InvalidInput(f"temperature must be {limits}, not {temperature}.", "temperature")
+        raise InvalidInput(f"temperature must be {limits}, not {temperature:g}.", "temperature")
 
 
 def check_guidance(guidance: float, has_class: bool, config: ModelConfig) -> None:
     """Raise InvalidInput unless guidance is 1, or with a class above it to MAX_GUIDANCE, of a model with classes."""
     if not 1 <= guidance <= MAX_GUIDANCE:
-        reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance}."
+        reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance:g}."
         raise InvalidInput(reason, "guidance")
     if guidance == 1:
         return
@@ -216,21 +220,13 @@ def checked_particles(particles: int | None, guidance: float = 1.0, default: int
     outside 1..MAX_PARTICLES, and for several with guidance."""
     if particles is None:
         return default if guidance == 1 else 1
-    is_whole = isinstance(particles, Integral) and not isinstance(particles, bool)
-    if not is_whole or not 1 <= particles <= MAX_PARTICLES:
-        reason = f"particles must be a whole number from 1 to {MAX_PARTICLES}, not {particles!r}."
-        raise InvalidInput(reason, "particles")
+    particles = whole_number(particles, 1, MAX_PARTICLES, "particles")
     if particles > 1 and guidance != 1:
         raise InvalidInput("guidance and particles cannot be combined; send one of them.", "particles")
-    return int(particles)
+    return particles
 
 
-def is_list(class_name: object) -> bool:
-    """Return whether a class is given as a list of names."""
-    return isinstance(class_name, Sequence) and not isinstance(class_name, str)
-
-
-def _agreed(config: ModelConfig, label: int, class_name: str | None, prompt: str) -> int:
+def _agreed(config: ModelConfig, label: int, class_name: ClassNames | None, prompt: str) -> int:
     """Return the label that class or prompt asks for; InvalidInput where they differ."""
     prompted = label_of_prompt(config, prompt) if prompt else 0
     if class_name is not None and prompted not in (0, label):

@@ -16,14 +16,13 @@ import struct
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.kernels.codec.coder import TOTAL
 from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import InvalidInput, plain_value, whole_number
 
 MAGIC = b"\x93scan\r\n"  # no text, and what changes the ends of lines changes it
 VERSION = 1
@@ -41,11 +40,9 @@ PRECISION_NAME = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 DIGEST_BYTES = 16
 
 
-def check_images_a_code(number: int | None) -> None:
-    """Raise InvalidInput unless it is None or from 1 to MAX_A_CODE."""
-    if number is not None and (not isinstance(number, Integral) or not 1 <= number <= MAX_A_CODE):
-        reason = f"images_a_code must be a whole number from 1 to {MAX_A_CODE:,}, not {number!r}."
-        raise InvalidInput(reason, "images_a_code")
+def checked_images_a_code(number: int | None) -> int | None:
+    """Return it; InvalidInput unless it is None or from 1 to MAX_A_CODE."""
+    return None if number is None else whole_number(number, 1, MAX_A_CODE, "images_a_code")
 
 
 def images_a_code(bits: float) -> int:
@@ -98,10 +95,11 @@ class CodeFile:
 
     def checked_images(self, wanted: Iterable[int]) -> list[int]:
         """Return the numbers of images; InvalidInput where there are none, or one is not in the file."""
-        numbers = list(wanted)
-        for number in numbers:
-            if not isinstance(number, Integral) or not 0 <= number < self.count:
-                raise InvalidInput(f"images must be from 0 to {self.count - 1}, not {number!r}.", "images")
+        found = plain_value(wanted)
+        numbers = [
+            whole_number(number, 0, self.count - 1, "images")
+            for number in (found if isinstance(found, Iterable) else [found])
+        ]
         if not numbers:
             raise InvalidInput("images names no image.", "images")
         return numbers

@@ -90,7 +90,7 @@ class Cleaned:
 
 def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean) -> Cleaned:
     """Return images [n, N] uint8 as a request with this `clean` has them read; InvalidInput for another `clean`."""
-    if clean not in get_args(Clean):
+    if not isinstance(clean, str) or clean not in get_args(Clean):
         raise InvalidInput(f"clean must be auto or off, not {clean!r}.", "clean")
     exact = np.zeros(len(images), np.int64)
     if cleaning is None:

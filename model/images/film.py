@@ -8,11 +8,10 @@ film_files.py's: this module imports no Pillow, since every command's help reads
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from numbers import Integral
 
 import numpy as np
 
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import InvalidInput, number, whole_number
 
 MEDIA_TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng"}
 MIN_FRAMES, MAX_FRAMES, DEFAULT_FRAMES = 2, 256, 32
@@ -35,9 +34,10 @@ class Film:
     scale: int | None = None  # pixels of the film to one of the images, in width and height; None: see `scale_of`
 
     def __post_init__(self) -> None:
-        _check_whole("frames", self.frames, MIN_FRAMES, MAX_FRAMES)
+        object.__setattr__(self, "frames", whole_number(self.frames, MIN_FRAMES, MAX_FRAMES, "frames"))
         if self.scale is not None:
-            _check_whole("scale", self.scale, 1, MAX_SCALE)
+            object.__setattr__(self, "scale", whole_number(self.scale, 1, MAX_SCALE, "scale"))
+        object.__setattr__(self, "seconds", number(self.seconds, "seconds"))
         if not (isfinite(self.seconds) and MIN_SECONDS <= self.seconds <= MAX_SECONDS):
             reason = f"seconds must be from {MIN_SECONDS} to {MAX_SECONDS:g}, not {self.seconds}."
             raise InvalidInput(reason, "seconds")
@@ -94,8 +94,3 @@ def requested(
         return None
     numbers = DEFAULT_FRAMES if frames is None else frames, DEFAULT_SECONDS if seconds is None else seconds
     return Film(*numbers, scale)
-
-
-def _check_whole(name: str, value: object, least: int, most: int) -> None:
-    if not isinstance(value, Integral) or not least <= int(value) <= most:
-        raise InvalidInput(f"{name} must be a whole number from {least} to {most}, not {value!r}.", name)

@@ -21,7 +21,7 @@ from PIL import Image, ImageFile, ImageOps, JpegImagePlugin, PngImagePlugin, Tif
 
 from scanline.model.config import ModelConfig
 from scanline.model.images.contact_sheet import sheet
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import InvalidInput, whole_number
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
@@ -304,9 +304,8 @@ def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> n
 
 def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
     """Return the mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
-    if not 0 <= rows < config.height:
-        limit = config.height - 1
-        raise InvalidInput(f"keep_rows must be 0 to {limit}, so that something is left to paint.", "keep_rows")
+    limit = config.height - 1
+    rows = whole_number(rows, 0, limit, "keep_rows", f"from 0 to {limit}, so that something is left to paint")
     return np.arange(config.bytes) < rows * config.width * config.channels
 
 

@@ -7,11 +7,10 @@ arithmetic is numpy's, for processes without torch.
 
 from dataclasses import dataclass
 from math import inf, isinf, log2, sqrt
-from numbers import Integral
 
 import numpy as np
 
-from scanline.model.inputs import InvalidInput
+from scanline.model.inputs import InvalidInput, whole_number
 
 DEFAULT_REPEATS = 8
 MIN_REPEATS, MAX_REPEATS = 2, 256  # one has no standard error
@@ -64,8 +63,4 @@ def check_known(known_bytes: int, param: str) -> None:
 
 def check_repeats(repeats: int) -> int:
     """Return how many completions an estimate has; InvalidInput where they give no standard error or are too many."""
-    if isinstance(repeats, bool) or not isinstance(repeats, Integral) or not MIN_REPEATS <= repeats <= MAX_REPEATS:
-        raise InvalidInput(
-            f"repeats must be a whole number from {MIN_REPEATS} to {MAX_REPEATS}, not {repeats!r}.", "repeats"
-        )
-    return int(repeats)
+    return whole_number(repeats, MIN_REPEATS, MAX_REPEATS, "repeats")

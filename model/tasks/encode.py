@@ -1,14 +1,14 @@
 """Lossless codes of images: of each by itself, or one file of all, each under its class where that is shorter."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 
 import numpy as np
 
 from scanline.kernels.codec.coder import PRECISION
 from scanline.model.class_names import label_of_class
-from scanline.model.formats.code_file import CodeFile, Codes, check_images_a_code, code_file
+from scanline.model.formats.code_file import CodeFile, Codes, checked_images_a_code, code_file
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
 from scanline.model.sampling.encoding import Encoder
@@ -136,6 +136,6 @@ class EncodeTask(ReadTask):
 
 def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:
     """Return the task that encodes images; InvalidInput where a class is not known or a code has too many images."""
-    check_images_a_code(values.images_a_code)
+    values = replace(values, images_a_code=checked_images_a_code(values.images_a_code))
     label_of = {name: label_of_class(model.config, name) for name in dict.fromkeys(values.class_names)}
     return EncodeTask(model, values, [label_of[name] for name in values.class_names])

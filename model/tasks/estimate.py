@@ -7,7 +7,7 @@ of the probability of the known ones.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scanline.model.class_names import label_of_class
+from scanline.model.class_names import ClassNames, label_of_class
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inputs import checked_seed
@@ -25,7 +25,7 @@ class EstimateValues:
     pictures: int = 1
     repeats: int = marginal_likelihood.DEFAULT_REPEATS
     seed: int | None = None
-    class_name: str | None = None
+    class_name: ClassNames | None = None
     particles: int | None = None
     known_by: str = "mask"  # the parameter that says what is known
 

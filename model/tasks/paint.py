@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from numbers import Integral
 
 import numpy as np
 
+from scanline.model.class_names import ClassNames
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.inputs import InvalidInput, check_count, checked_seed
+from scanline.model.inputs import InvalidInput, check_count, checked_seed, whole_number
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels, StateSnapshot
 from scanline.model.sampling_options import CompletionOptions, SamplingOptions, SamplingParams
 from scanline.model.tasks.task import Task
@@ -20,7 +20,7 @@ class PaintValues:
 
     n: int | None = None  # images, or completions of each picture; None: 1, or an image of each class of a list
     seed: int | None = None  # None: drawn
-    class_name: str | Sequence[str] | None = None  # a list: one image of each
+    class_name: ClassNames | None = None  # a list: one image of each
     prompt: str | None = None
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     max_images: int | None = None  # None: any number
@@ -200,8 +200,8 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
     """Return the request that paints `values.n` images from nothing, or completes pictures, each so often; InvalidInput
     where a class is not known, class and prompt differ, a value is out of its range, or images are too many."""
     n = values.n
-    if n is not None and (isinstance(n, bool) or not isinstance(n, Integral) or n < 1):
-        raise InvalidInput(f"n must be a whole number of at least 1, not {n!r}.", "n")
+    if n is not None:
+        n = whole_number(n, 1, None, "n")
     given, prompt = (model.config, values.class_name), values.prompt or ""
     if isinstance(values, CompleteValues):
         sampling = model.defaults.to_complete(*given, prompt=prompt, **values.sampling)

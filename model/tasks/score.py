@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scanline.model.class_names import label_of_class
+from scanline.model.class_names import ClassNames, label_of_class
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
 from scanline.model.sampling.messages import Event, Scored, ScoreRequest
@@ -17,7 +17,7 @@ class ScoreValues:
     """What a user says of images to score, besides the images."""
 
     pictures: int
-    class_name: str | None = None
+    class_name: ClassNames | None = None
 
 
 @dataclass(frozen=True)

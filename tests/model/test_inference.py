@@ -190,7 +190,10 @@ WRONG = {
     "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be from 0.000001 to 2, not 3."),
     "no float32": (lambda m, p: m.sample(1, temperature=1e-46), "temperature must be from 0.000001 to 2, not 1e-46."),
     "seed": (lambda m, p: m.sample(1, seed=-2), "seed must be a whole number from 0 to 2^63 - 1, not -2."),
-    "rows": (lambda m, p: m.complete(p, keep_rows=7), "keep_rows must be 0 to 6, so that something is left to paint."),
+    "rows": (
+        lambda m, p: m.complete(p, keep_rows=7),
+        "keep_rows must be a whole number from 0 to 6, so that something is left to paint, not 7.",
+    ),
     "no mask": (lambda m, p: m.complete(p), "Give keep_rows or mask."),
     "both": (lambda m, p: m.complete(p, keep_rows=1, mask=p > 0), "mask and keep_rows exclude each other; give one."),
     "shape": (lambda m, p: m.complete(p[:3], keep_rows=1), "image must be uint8 [7, 5], not uint8 [3, 5]."),

@@ -7,12 +7,14 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+import torch
 
 import scanline
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.code_file import MAGIC, read
 from scanline.model.inference import Model
+from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.offline import paint
 from tests.support import shapes, small_models
 from tests.support.sentences import assert_says
@@ -142,6 +144,76 @@ WRONG: dict[str, tuple[Callable[[Model, np.ndarray], object], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    config = small_models.config(height=7, width=5, layers=1, predicts="categorical", classes=(("7",), ("2",)))
+    return scanline.load(shapes.save(tmp_path_factory.mktemp("models") / "digits", config), device="cpu")
+
+
+SEVEN_AND_TWO: list[Any] = [
+    [7, 2],
+    (7.0, np.float32(2)),
+    np.array([7, 2], np.uint8),
+    np.array(["7", "2"]),
+    torch.tensor([7, 2]),
+    [torch.tensor(7.0), np.str_("2")],
+]
+
+
+@pytest.mark.parametrize("row", SEVEN_AND_TWO, ids=repr)
+def test_labels_as_data_sets_have_them_are_classes_and_their_numbers_are_numbers(digits: Model, row: Any) -> None:
+    expected = digits.sample(class_name=["7", "2"], seed=3).array
+    np.testing.assert_array_equal(digits.sample(class_name=row, seed=np.int64(3)).array, expected)
+    np.testing.assert_array_equal(digits.sample(np.int64(1), class_name=row[0], seed=3.0).array, expected[:1])
+    assert digits.compress(expected, class_name=row) == digits.compress(expected, class_name=["7", "2"])
+    np.testing.assert_array_equal(digits.score(expected, class_name=row[0]), digits.score(expected, class_name="7"))
+    plain = {"keep_rows": 1, "particles": 2, "temperature": 0.5}
+    numbers = {"keep_rows": np.uint8(1), "particles": torch.tensor(2), "temperature": np.float32(0.5)}
+    one, other = (
+        digits.complete(expected[0], seed=3, class_name=name, **how).array
+        for name, how in (("7", plain), (row[0], numbers))
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+NO_NUMBERS = ["1", True, np.bool_(True), [1], np.array([1, 2]), float("nan"), 1j, b"1", {}]
+WHOLE: dict[str, Callable[[Model, Any], object]] = {
+    "n": lambda model, value: model.sample(value),
+    "seed": lambda model, value: model.sample(seed=value),
+    "particles": lambda model, value: model.complete(model.sample().array[0], keep_rows=1, particles=value),
+    "keep_rows": lambda model, value: model.complete(model.sample().array[0], keep_rows=value),
+    "repeats": lambda model, value: model.score_known(model.sample().array[0], keep_rows=1, repeats=value),
+    "images_a_code": lambda model, value: model.compress(model.sample().array, images_a_code=value),
+    "images": lambda model, value: model.decompress(model.compress(model.sample().array), images=[value]),
+    "threads": lambda model, value: scanline.load(device="cpu", threads=value),
+    "frames": lambda model, value: model.sample().save("film.gif", frames=value),
+    "scale": lambda model, value: model.sample().save("sheet.png", scale=value),
+}
+OTHERS: dict[str, Callable[[Model, Any], object]] = {
+    "temperature": lambda model, value: model.sample(temperature=value),
+    "guidance": lambda model, value: model.sample(class_name="7", guidance=value),
+    "seconds": lambda model, value: model.sample().save("film.gif", seconds=value),
+}
+NO_CLASSES = [True, 7.5, b"7", {7}, {}, 1j, np.array([[7]]), [["7"]], [b"7"], object()]
+
+
+@pytest.mark.parametrize("name", [*WHOLE, *OTHERS, "class"])
+def test_what_is_no_number_or_no_class_is_refused_in_one_sentence(digits: Model, name: str) -> None:
+    call = {**WHOLE, **OTHERS, "class": lambda model, value: model.sample(class_name=value)}[name]
+    for value in NO_CLASSES if name == "class" else [*NO_NUMBERS, float("inf"), *([1.5] if name in WHOLE else [])]:
+        with pytest.raises(InvalidInput, match=f"^{name} must be ") as refused:
+            call(digits, value)
+        assert refused.value.param == name
+
+
+def test_only_bytes_can_be_decompressed(digits: Model) -> None:
+    data = digits.compress(digits.sample(3, seed=1).array)
+    for given in (bytearray(data), memoryview(data), np.frombuffer(data, np.uint8)):
+        assert len(digits.decompress(given, images=np.array([2, 0]))) == 2
+    for wrong in ("file.scan", 5, [1]):
+        assert_says(f"data must be bytes, not {type(wrong).__name__}.", digits.decompress, wrong)
+
+
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_wrong_is_a_value_error_with_one_sentence(model: Model, picture: np.ndarray, what: str) -> None:
     call, sentence = WRONG[what]
@@ -214,7 +286,7 @@ def test_what_cannot_be_decoded_is_a_sentence(models: dict[str, Model]) -> None:
         (lambda: int8.decompress(data), r"^data was encoded at precision exact; this model is loaded at int8\.$"),
         (lambda: model.decompress(data[:-1]), r"^data is cut short: 1 bytes are missing\.$"),
         (lambda: models["strokes"].decompress(data), "data was encoded by another model or kind of device: its coding"),
-        (lambda: model.decompress(data, images=[3]), "images must be from 0 to 2, not 3"),
+        (lambda: model.decompress(data, images=[3]), "images must be a whole number from 0 to 2, not 3"),
         (lambda: model.compress(images, class_name=["7", "7"]), "class_name names 2 classes for 3 images"),
         (lambda: model.compress(images, images_a_code=0), "images_a_code must be a whole number from 1 to 4,096, not"),
     ):

@@ -45,9 +45,13 @@ async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: st
     if not isinstance(parsed, dict):
         raise ApiError(400, f"The {what} must be a JSON object.", code="invalid_body")
     for name, value in parsed.items():
-        if isinstance(value, float) and value.is_integer():  # 1.0 is a whole number, as in JSON Schema
-            parsed[name] = int(value)
+        parsed[name] = [_whole(each) for each in value] if isinstance(value, list) else _whole(value)
     return parsed
+
+
+def _whole(value: Any) -> Any:
+    """Return a number such as 1.0 as a whole one, which it is in JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:

@@ -9,7 +9,7 @@ import typer
 
 from scanline.model import zoo
 from scanline.model.device import AUTO
-from scanline.model.formats.code_file import MAX_A_CODE, SUFFIX, check_images_a_code
+from scanline.model.formats.code_file import MAX_A_CODE, SUFFIX, checked_images_a_code
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
@@ -54,7 +54,7 @@ def compress(
     """Compress pictures without loss, to the bits of their likelihood. An image is coded under its class where that is
     shorter."""
     zoo.find(model)  # before torch is imported: raises for a wrong name
-    check_images_a_code(images_a_code)
+    checked_images_a_code(images_a_code)
     if classes and class_name is not None:
         raise ValueError("--class and --classes exclude each other; give one of them")
     if not out.absolute().parent.is_dir():

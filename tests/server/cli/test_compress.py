@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model.formats.code_file import Codes, read
+from scanline.model.formats.code_file import MAX_A_CODE, Codes, read
 from tests.support import shapes
 from tests.support.commands import done, refused, scanline
 from tests.support.pictures import encode, noise
@@ -87,7 +87,8 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
         assert said in refused("decompress", file, "--model", model, "-o", tmp_path / "out", "--images", images)
     assert "other: give one file" in refused("decompress", file, "other", "--model", model)
     assert "is not a file of Scanline's codes" in refused("decompress", picture, "--model", model)
-    many = replace(read(file.read_bytes()), count=100_001, codes=Codes((bytes(14),), 100_001), checksums=(0,))
+    codes = Codes((bytes(14),) * 25, MAX_A_CODE)
+    many = replace(read(file.read_bytes()), count=100_001, codes=codes, checksums=(0,) * 25)
     file.write_bytes(many.to_bytes())
     said = "holds 100,001 images, more than 100,000; choose some by --images"
     assert said in refused("decompress", file, "--model", model)

@@ -22,7 +22,7 @@ from tests.support.server.running_server import Server, serve
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
 
-URL, ROW = "/v1/images/generations", ["2", "horse", "none", "TWO", 6]
+URL, ROW = "/v1/images/generations", ["2", "horse", "none", "TWO", 6.0]
 SHOWN = ["2", "horse", None, "2", "6"]
 DEFAULTS = {"plain": {}, "defaults": {"class": "any", "guidance": 2, "temperature": 0.9}}
 

@@ -61,7 +61,7 @@ def test_a_file_as_the_body_in_a_form_and_in_json(client: httpx.Client, file: by
 
 
 @pytest.mark.parametrize(
-    ("wanted", "numbers"), [("5", [5]), ("1-2,0,8-9", [1, 2, 0, 8, 9]), ([13, "2-3"], [13, 2, 3]), (4, [4])]
+    ("wanted", "numbers"), [("5", [5]), ("1-2,0,8-9", [1, 2, 0, 8, 9]), ([13.0, "2-3"], [13, 2, 3]), (4, [4])]
 )
 def test_some_images_of_several_files(client: httpx.Client, file: bytes, wanted: object, numbers: list[int]) -> None:
     single = file_of(client, IMAGES[::-1], images_a_code=1)
