@@ -1,4 +1,5 @@
-"""Checkpoints of the authors' published code: a torch file with `model_state`, read strictly and written back.
+"""Checkpoints of the authors' published code: a torch file with `model_state`, read strictly and written back. Other
+trainers save the same tensors under another key or none, and wrap modules, which prefixes the tensors' names.
 
 Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and sine position concatenated,
 post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), floored at e^-7.
@@ -39,6 +40,9 @@ PARTS = {
 }
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PROJECTIONS = ("query", "key", "value")
+EMBEDDING = "value_embedding.weight"  # by which their tensors are found
+# Names that torch's DataParallel, torch.compile, FSDP and checkpointing of activations put between those of modules
+WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
 State = dict[str, torch.Tensor]
 
@@ -68,10 +72,11 @@ def _checked_tensors(path: Path) -> State:
             if sum(part.file_size for part in archive.infolist()) > size:  # torch compresses nothing
                 raise ForeignCheckpointError(f"{path} is compressed, which torch's checkpoints are not")
     held = torch.load(path, map_location="cpu", weights_only=True)
-    if not isinstance(held, dict) or "model_state" not in held:
+    found = _state_in(held)
+    if found is None and (not isinstance(held, dict) or "model_state" not in held):
         content = f"keys {_some(held)}" if isinstance(held, dict) else f"a {type(held).__name__}"
         raise ForeignCheckpointError(f"{path} holds {content}, not a checkpoint with 'model_state'")
-    state = held["model_state"]
+    state = held["model_state"] if found is None else found
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
         for name, tensor in state.items()
@@ -84,6 +89,24 @@ def _checked_tensors(path: Path) -> State:
     if broken := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
         raise ForeignCheckpointError(f"{path}: tensor {broken[0]!r} holds NaN or infinite values")
     return {name: tensor.float() for name, tensor in state.items()}
+
+
+def _state_in(held: Any) -> dict[str, Any] | None:
+    """Return the dict of their tensors, by the names of their code, in what a checkpoint holds; None where none is."""
+    if not isinstance(held, dict):
+        return None
+    names = {name: ".".join(part for part in str(name).split(".") if part not in WRAPPERS) for name in held}
+    place = next((name for name in names.values() if name.endswith(EMBEDDING)), None)
+    if place is None:
+        return next((found for part in held.values() if (found := _state_in(part))), None)
+    state: dict[str, Any] = {}
+    for name, tensor in held.items():
+        plain = names[name].removeprefix(place.removesuffix(EMBEDDING))
+        if plain in state:
+            raise ForeignCheckpointError(f"it holds the tensor {plain!r} twice")
+        if plain != "n_averaged":  # a counter of torch's AveragedModel
+            state[plain] = tensor
+    return state
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -113,7 +136,7 @@ def from_state(
     places = _take(left, "pos_embedding.pe", (1, config.bytes - 1, config.model_width // 2))
     if (places[0] - waves(config.bytes - 1, config.model_width // 2)).abs().max() > 1e-3:
         raise ForeignCheckpointError("tensor 'pos_embedding.pe' is not the sine and cosine table of their code")
-    converted = {"embedding.value": _take(left, "value_embedding.weight", (256, config.model_width // 2))}
+    converted = {"embedding.value": _take(left, EMBEDDING, (256, config.model_width // 2))}
     for theirs, ours in _names(config.layers).items():
         converted[ours] = _take(left, theirs, tuple(expected[ours].shape))
     for layer in range(config.layers):
@@ -146,7 +169,7 @@ def to_state(model: Transformer) -> State:
     held = model.state_dict()
     state = {
         "pos_embedding.pe": waves(config.bytes - 1, config.model_width // 2).unsqueeze(0),
-        "value_embedding.weight": held["embedding.value"],
+        EMBEDDING: held["embedding.value"],
         **{theirs: held[ours] for theirs, ours in _names(config.layers).items()},
     }
     widths = [*[config.heads * config.key_width] * 2, config.model_width]

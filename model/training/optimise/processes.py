@@ -15,7 +15,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
@@ -32,10 +32,20 @@ from scanline.model.safe_path import safe_path
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}  # rates are sent by gloo: it sees that a process has ended
 AVERAGE_TIMEOUT = timedelta(days=7)  # the other ranks wait for rank 0 while it tests and paints
 SECONDS_TO_END = 5
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # torch's words, of GPUs and of CPUs
 
 
-class WorkerError(RuntimeError):
+class WorkerError(ChildProcessError):
     """Another process of the run has ended; the message is one sentence for the user."""
+
+
+def memory_reason(error: Exception) -> str | None:
+    """Return what was asked of a machine without the memory for it, as Python, numpy or torch say it; None for any
+    other error."""
+    text = str(error).partition("\n")[0]
+    if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
+        return f"there is not enough memory: {text}".removesuffix(": ")
+    return None
 
 
 class Group:
@@ -142,7 +152,7 @@ def processes(
             _join(backend, 0, size, folder)
             yield Group(0, size)
         except WorkerError as error:
-            raise WorkerError(_reason([worker for worker, _ in started])) from error
+            raise WorkerError(_reason(started)) from error
         finally:
             for process, _ in started:
                 process.kill()  # it has nothing to write
@@ -170,6 +180,11 @@ def _run_worker(
         follow(Group(rank, size), *arguments)
     except WorkerError:
         os._exit(0)  # another process says why
+    except Exception as error:
+        if reason := memory_reason(error):
+            ready.send(reason)
+            os._exit(1)
+        raise
 
 
 def _is_ready(worker: BaseProcess, ready: connection.Connection) -> bool:
@@ -190,12 +205,16 @@ def _join(backend: str, rank: int, size: int, folder: str) -> None:
     dist.init_process_group(backend, init_method=rendezvous, rank=rank, world_size=size, timeout=AVERAGE_TIMEOUT)
 
 
-def _reason(workers: list[BaseProcess]) -> str:
+def _reason(started: list[tuple[BaseProcess, connection.Connection]]) -> str:
     """Return which worker ended, and how."""
-    for rank, worker in enumerate(workers, start=1):
-        worker.join(SECONDS_TO_END if worker is workers[0] else 0)
+    for rank, (worker, reasons) in enumerate(started, start=1):
+        worker.join(SECONDS_TO_END if rank == 1 else 0)
         code = worker.exitcode
         if code:
             how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            return f"training process {rank + 1} of {len(workers) + 1} {how}; the last checkpoint is intact"
-    return "a training process has ended; the last checkpoint is intact"
+            if code == -signal.SIGKILL:
+                how += ", as when the machine's memory is full"
+            with suppress(EOFError, OSError):
+                how += f", since {reasons.recv()}" if reasons.poll() else ""
+            return f"training process {rank + 1} of {len(started) + 1} {how}"
+    return "a training process has ended"

@@ -78,7 +78,7 @@ def train(**given: Any) -> None:
 
     command = f"scanline train --resume --out {shlex.quote(str(out))}"
     checkpoint_mb = options.checkpoint_mb or run.checkpoint_mb
-    with _full_disk(out, command):
+    with _in_one_sentence(out, command):
         out.mkdir(parents=True, exist_ok=True)
         run.save(out)  # before the first update, since --resume reads from it which pictures they are
         name = out.resolve().name
@@ -194,18 +194,27 @@ def _count_files(bar: Any, path: Path) -> Callable[[int, int], None]:
 
 
 @contextmanager
-def _full_disk(out: Path, command: str) -> Iterator[None]:
-    """Turn the error of a full disk into one sentence: is the last checkpoint intact, and how does the run continue."""
+def _in_one_sentence(out: Path, command: str) -> Iterator[None]:
+    """Turn the end of a run by a full disk, full memory or another process of it into one sentence: is the last
+    checkpoint intact, and how does the run continue."""
+    from scanline.model.training.optimise.processes import WorkerError, memory_reason
+    from scanline.model.training.run.state import FILE as STATE
+
+    then = "continue with"
     try:
         yield
-    except OSError as error:
-        if error.errno not in FULL:
+    except (OSError, MemoryError, RuntimeError) as error:
+        if reason := memory_reason(error):
+            then = "a new run may need less with a smaller --batch or fewer --processes; or continue with"
+        elif isinstance(error, WorkerError):
+            reason = str(error)
+        elif isinstance(error, OSError) and error.errno in FULL:
+            reason, then = f"{error.filename}: {error.strerror}", "so make room and continue with"
+        else:
             raise
-        from scanline.model.training.run.state import FILE as STATE
-
-        kept = f"the last checkpoint is intact, so make room and continue with: {command}"
+        kept = f"the last checkpoint is intact, {then}: {command}"
         kept = kept if (out / STATE).exists() else "there is no checkpoint yet"
-        raise ValueError(f"{error.filename}: {error.strerror}; {kept}") from None
+        raise ValueError(f"{reason}; {kept}") from None
 
 
 def _print_result(out: Path, evaluation: dict[str, Any], updates: int, seconds: float) -> None:

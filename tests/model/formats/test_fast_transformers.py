@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -200,6 +201,29 @@ def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) ->
         torch.save(held, file)
     with pytest.raises(ForeignCheckpointError, match=sentence):
         authors.read_checkpoint(file)
+
+
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "_orig_mod.module.", "net.", "model._orig_mod."])
+@pytest.mark.parametrize("keys", [(), ("model_state",), ("state_dict",), ("checkpoint", "model")], ids=str)
+def test_other_trainers_keys_and_prefixes_are_read(prefix: str, keys: tuple[str, ...], tmp_path: Path) -> None:
+    state = written()
+    held: dict[str, Any] = {prefix + name: tensor for name, tensor in state.items()}
+    for key in reversed(keys):
+        held = {"optimizer": {"state": {}}, key: held, "epoch": 3}
+    torch.save(held, tmp_path / "weights.pth")
+    read = authors.read_checkpoint(tmp_path / "weights.pth")
+    assert read.keys() == state.keys()
+    assert all(torch.equal(read[name], state[name]) for name in state)
+
+
+def test_wrappers_within_a_model_and_a_counter_of_averages_are_passed_over(tmp_path: Path) -> None:
+    state = written()
+    wrapped = {name.replace("layers.0.", "layers.0._checkpoint_wrapped_module."): state[name] for name in state}
+    torch.save({"n_averaged": torch.tensor(7), **wrapped}, tmp_path / "weights.pth")
+    assert authors.read_checkpoint(tmp_path / "weights.pth").keys() == state.keys()
+    torch.save({**state, **{f"module.{name}": state[name] for name in state}}, tmp_path / "weights.pth")
+    with pytest.raises(ForeignCheckpointError, match="twice"):
+        authors.read_checkpoint(tmp_path / "weights.pth")
 
 
 def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:

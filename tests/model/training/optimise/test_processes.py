@@ -54,7 +54,7 @@ def kill_worker() -> None:
 
 def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> None:
     threads = torch.get_num_threads()
-    sentence = "training process 2 of 2 was ended by SIGKILL; the last checkpoint is int"
+    sentence = "training process 2 of 2 was ended by SIGKILL, as when the machine's memory is full"
     run(tmp_path / "one", **FEW)  # first, so that the fork has all that torch imports for it
     with forked_workers(), pytest.raises(WorkerError, match=sentence):
         run(tmp_path / "two", stop_at=10, then=kill_worker, workers=2, **{**FEW, "updates": 1000})
@@ -96,11 +96,22 @@ def test_a_worker_that_ends_by_itself_is_named() -> None:
     model = torch.nn.Linear(2, 2)
     model(torch.ones(2)).sum().backward()
     with (
-        pytest.raises(WorkerError, match="training process 2 of 3 ended with exit code 3; the last checkpoint is int"),
+        pytest.raises(WorkerError, match="training process 2 of 3 ended with exit code 3"),
         processes(3, ends_early) as group,
     ):
         group.average_gradients(model, torch.tensor(1.0))
     assert not workers()
+
+
+def takes_all_memory(*_: object) -> None:
+    torch.empty(1 << 60)
+
+
+def test_what_a_worker_had_no_memory_for_is_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    sentence = "training process 2 of 2 ended with exit code 1, since there is not enough memory: "
+    with forked_workers(), pytest.raises(WorkerError, match=sentence), processes(2, takes_all_memory) as group:
+        group.gather({})
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def waits(*_: object) -> None:
