@@ -3,10 +3,11 @@
 It covers the configuration, the weights, the device type, the backend, the precision, the build, and what the backend
 computes for fixed noise: libraries choose by processor how they round, and a compiler by its options. What changes no
 byte is left out: slots, threads, and the instruction set of the cpu backend. Two generators of one digest paint the
-same bytes.
+same bytes. A class head has a digest of its own: it paints nothing.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import sha256
 from typing import Any
@@ -18,6 +19,7 @@ from scanline.model.backends.backend import Backend
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.config import READS, stored_name
 from scanline.model.extras import version
+from scanline.model.network.class_head import ClassHead
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import NUMBERS, State
 
@@ -33,7 +35,7 @@ HEX_DIGITS = 32  # 16 bytes: enough for no two models to share one by chance, sh
 def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
     """Return 32 hexadecimal digits of a SHA-256 over the weights as they lie in memory, and what computes with them."""
     return _digest(
-        model,
+        model.state_dict(),
         {
             "config": model.config.to_dict(),
             "device": model.device.type,
@@ -59,7 +61,12 @@ def coding_digests(model: Transformer, backend: Backend, precision: str) -> tupl
     described = {"backend": backend.arithmetic, "precision": precision, "law": QUANTISED_CDF}
     network = {name: value for name, value in chosen.items() if name not in NAMES}
     new = {**described, "config": network, "probe": probe(model, backend)}
-    return tuple(_digest(model, each) for each in (new, {**described, "config": chosen}))
+    return tuple(_digest(model.state_dict(), each) for each in (new, {**described, "config": chosen}))
+
+
+def class_head_digest(head: ClassHead | None) -> str:
+    """Return the same of a class head; empty where there is none."""
+    return "" if head is None else _digest(head.tensors, {"layers": head.shape.layers, "cells": head.shape.cells})
 
 
 @torch.inference_mode()
@@ -77,9 +84,9 @@ def probe(model: Transformer, backend: Backend) -> str:
     return sha256(b"".join(bytes(_bytes(each.nan_to_num())) for each in computed)).hexdigest()
 
 
-def _digest(model: Transformer, described: dict[str, Any]) -> str:
+def _digest(tensors: Mapping[str, torch.Tensor], described: dict[str, Any]) -> str:
     hashed = sha256(json.dumps(described, sort_keys=True).encode())
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in sorted(tensors.items()):
         hashed.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         hashed.update(_bytes(tensor))
     return hashed.hexdigest()[:HEX_DIGITS]

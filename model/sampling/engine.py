@@ -72,7 +72,7 @@ class Engine:
         match command:
             case Cancel():
                 self._drop(command.request)
-            case _ if command.digest and command.digest != self.generator.digest:
+            case _ if not self._is_for_this_model(command):
                 log.warning("a request for the model %s is refused: this is %s", command.digest, self.generator.digest)
                 self.refused.append(Failed(command.id, OTHER_MODEL, "model_changed"))
             case GenerateRequest():
@@ -87,6 +87,14 @@ class Engine:
             case ScoreRequest():
                 prefills = [self._prefill_of(command, index) for index in command.indices]
                 self.prefills.add(command.id, command.client, prefills)
+
+    def _is_for_this_model(self, request: GenerateRequest | ScoreRequest) -> bool:
+        """Return whether a request was made for this model, and for its class head where it reads one."""
+        if isinstance(request, ScoreRequest) and request.classified and not self.generator.class_head_digest:
+            return False
+        if not request.digest:
+            return True
+        return (self.generator.digest + self.generator.class_head_digest).startswith(request.digest)
 
     def _prefill_of(self, request: ScoreRequest, index: int) -> PrefillRequest:
         """Return the prefill that scores image `index` of a request."""

@@ -26,7 +26,7 @@ from scanline.model.network.class_head import in_threads
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.resources import one_torch_thread
-from scanline.model.sampling.digest import coding_digests, model_digest
+from scanline.model.sampling.digest import class_head_digest, coding_digests, model_digest
 from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.messages import ImageSpec, StepRange
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
@@ -74,6 +74,11 @@ class Generator:
     def digest(self) -> str:
         """The digest of everything that decides which bytes are painted (digest.py); computed at its first use."""
         return model_digest(self.model, self.backend, self.precision)
+
+    @cached_property
+    def class_head_digest(self) -> str:
+        """The digest of the class head, empty where there is none; computed at its first use."""
+        return class_head_digest(self.model.class_head)
 
     @cached_property
     def codings(self) -> tuple[str, ...]:

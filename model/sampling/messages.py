@@ -197,7 +197,7 @@ class ScoreRequest:
     classified: bool = False  # Scored of an image with label 0 has the logits of the class head, which there must be
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
-    digest: str = ""  # of the model that must score them (Ready.digest); empty: any
+    digest: str = ""  # of the model that must score them, and of its class head where it is read; empty: any
 
     @property
     def indices(self) -> Sequence[int]:
@@ -250,6 +250,16 @@ class Ready:
     backend_name: str = ""  # as --backend names it
     fallbacks: tuple[str, ...] = ()  # for each faster backend, "name: why it is not used"
     codings: tuple[str, ...] = ("",)  # of everything that decides what a code paints: of new files, and of earlier ones
+    class_head: str = ""  # the digest of the class head; empty: there is none
+
+    @property
+    def whole_digest(self) -> str:
+        """The digests of the model and of its class head. It begins with the digest of every request that is for it."""
+        return self.digest + self.class_head
+
+    def head_for(self, request: Request) -> str:
+        """Return what a request that is for this model has in its digest behind that of the model."""
+        return self.class_head if isinstance(request, ScoreRequest) and request.classified else ""
 
     @property
     def coding(self) -> str:

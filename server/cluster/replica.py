@@ -89,9 +89,10 @@ class Replica:
             raise RuntimeError(f"the engine has been silent for more than {limit:g} seconds")
 
     def record_routing_stats(self) -> dict[str, str]:
-        """Return what the router chooses by, besides the images that it counts itself: the digest of the model."""
+        """Return what the router chooses by, besides the images that it counts itself: the digest of the model
+        and its class head."""
         assert self.engine.ready is not None
-        return {DIGEST: self.engine.ready.digest}
+        return {DIGEST: self.engine.ready.whole_digest}
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Return the images in flight of all ingresses, and how many of them one replica should have."""
@@ -104,8 +105,9 @@ class Replica:
     def _check_model(self, command: Request) -> None:
         """OtherModelError where a shard belongs to another model than this replica has now."""
         assert self.engine.ready is not None
-        if command.digest not in ("", self.engine.ready.digest):
-            raise OtherModelError(f"its model is {self.engine.ready.digest}, the request's is {command.digest}")
+        digest = self.engine.ready.whole_digest
+        if not digest.startswith(command.digest):
+            raise OtherModelError(f"its model is {digest}, the request's is {command.digest}")
 
     async def __del__(self) -> None:
         await self.engine.close()

@@ -8,8 +8,8 @@ A replica whose machine is cut off or stands still is a candidate until Serve gi
 by which the pool of this process records what replicas send. One with shards that has sent nothing for some time is
 chosen last, and so is it for a while after its shards were taken from it.
 
-Replicas report their model's digest every few seconds. A replica that has not reported yet may get any shard, and
-refuses those of another model itself.
+Replicas report the digests of their model and its class head every few seconds. A replica that has not reported yet may
+get any shard, and refuses those of another model itself.
 
 Requests of clients go to an ingress of the machine that they are connected to, where it has one.
 """
@@ -129,4 +129,4 @@ class NearestRouter(FIFOMixin, LocalityMixin, RequestRouter):
 
 
 def _has_another_model(replica: RunningReplica, wanted: str) -> bool:
-    return wanted != "" and replica.routing_stats.get(DIGEST, wanted) != wanted
+    return not str(replica.routing_stats.get(DIGEST, wanted)).startswith(wanted)

@@ -187,7 +187,7 @@ class EngineHandle(ABC):
         No other model than the one that is served now works on it, whatever becomes of this engine.
         """
         if not job.request.digest and self.ready is not None:
-            job.request = replace(job.request, digest=self.ready.digest)
+            job.request = replace(job.request, digest=self.ready.digest + self.ready.head_for(job.request))
         job.reservation = reservation
         operation = "paint" if isinstance(job.request, GenerateRequest) else "score"
         began = monotonic()

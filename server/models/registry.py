@@ -4,7 +4,7 @@ A model that failed hides no other: it is listed with its reason, and requests f
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +37,14 @@ class ServedModel(ModelInfo):
     names: tuple[str, ...] = field(kw_only=True)  # by which requests select it
     created: int = field(kw_only=True)
     engine: EngineHandle = field(kw_only=True)
+
+    @property
+    def as_loaded(self) -> "ServedModel":
+        """The model with the class head that its engine has loaded, or without: its files may differ from them."""
+        ready = self.engine.ready
+        if ready is None or bool(ready.class_head) == self.has_class_head:
+            return self
+        return replace(self, has_class_head=bool(ready.class_head))
 
     @property
     def id(self) -> str:
@@ -78,7 +86,7 @@ class ModelRegistry:
     @property
     def default(self) -> ServedModel:
         """The first model, which requests that name none are for."""
-        return next(iter(self.all.values()))
+        return next(iter(self.all.values())).as_loaded
 
     def find(self, name: str | None) -> ServedModel:
         """Return the model of that name, the default for None; UnknownModelError where there is none."""
@@ -86,7 +94,7 @@ class ModelRegistry:
             return self.default
         if name not in self.ids:
             raise UnknownModelError(name)
-        return self.all[self.ids[name]]
+        return self.all[self.ids[name]].as_loaded
 
     def usable(self, name: str | None) -> ServedModel:
         """As `find`; ModelFailedError where the model has failed."""

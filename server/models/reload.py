@@ -134,7 +134,7 @@ class ModelReloader:
         try:
             await asyncio.sleep(RETIRE_SECONDS)
             await engine.unused.wait()
-            while engine.users or (engine.ready is not None and self.is_needed(engine.ready.digest)):
+            while engine.users or (engine.ready is not None and self.is_needed(engine.ready.whole_digest)):
                 await asyncio.sleep(NEEDED_SECONDS)
             engine.failed.set()  # from here on it accepts nothing
             await engine.close()

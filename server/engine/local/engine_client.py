@@ -134,8 +134,9 @@ class EngineClient(EngineHandle):
     def _accept_engine(self, ready: Ready) -> None:
         """Send a loaded engine the requests, unless it would not paint what the one before it painted."""
         assert self.process is not None
-        if self.ready is not None and ready.digest != self.ready.digest:
-            self.failure_reason = f"its engine was restarted with the digest {ready.digest}, not {self.ready.digest}"
+        if self.ready is not None and ready.whole_digest != self.ready.whole_digest:
+            digests = f"{ready.whole_digest}, not {self.ready.whole_digest}"
+            self.failure_reason = f"its engine was restarted with the digest {digests}"
             self._fail_all(MODEL_CHANGED, "model_changed")
             self.failed.set()
             self.process.kill()

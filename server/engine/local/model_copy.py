@@ -55,7 +55,7 @@ def copy_weights(source: Path, target: Path) -> None:
             raise ModelDirectoryError(f"{source / name} is missing") from None
         except OSError as error:
             raise ModelDirectoryError(f"{source / name} cannot be copied to {place}: {error.strerror}") from None
-    for name in (model_dir.CONFIG, model_dir.INDEX):
+    for name in SMALL_FILES:
         if _content(source / name) != _content(target / name):
             raise ModelDirectoryError(f"{source / name} was changed while the model was read; try again")
 

@@ -102,7 +102,6 @@ class ReplicaPool(RemoteEngine):
         self.first_answer = asyncio.Event()
         self.closing = False
         self.outstanding = 0  # images of this ingress at replicas
-        self._digest = ""
         self.counts: dict[str, Counts] = {}  # of the replicas that answer, by their names
         self.gone: dict[str, Counts] = {}  # of those that have answered
         self.past = Stats()  # of these together
@@ -134,9 +133,12 @@ class ReplicaPool(RemoteEngine):
         super().update(statuses, others)
         self._count_replicas(statuses)
         slots: Counter[str] = Counter()
-        for status in [status for status in statuses if status.is_ready] or self.known:
-            slots[status.digest] += status.slots
-        self._digest = slots.most_common(1)[0][0] if slots else ""
+        serving = [status for status in statuses if status.is_ready] or self.known
+        for status in serving:
+            slots[status.whole_digest] += status.slots
+        if serving:
+            most = slots.most_common(1)[0][0]
+            self.ready = next(status.ready for status in serving if status.whole_digest == most)
 
     def _count_replicas(self, statuses: list[EngineStatus]) -> None:
         """Keep what replicas have done that do not answer: another one, in the place of one that ended, begins at 0."""
@@ -164,7 +166,7 @@ class ReplicaPool(RemoteEngine):
     @property
     def digest(self) -> str:
         """Digest of the model that most slots have now, which new jobs go to; empty before a replica has answered."""
-        return self._digest
+        return self.ready.digest if self.ready else ""
 
     @property
     def _waiting(self) -> Stats:
@@ -268,7 +270,9 @@ class ReplicaPool(RemoteEngine):
     async def _attempt(self, sharded: ShardedJob, missing: set[int]) -> None:
         """Let one replica work on the missing images, until it is done or lost; remove the finished ones."""
         job = sharded.job
-        digest = self.digest if sharded.digest is None else sharded.digest
+        digest = sharded.digest
+        if digest is None:
+            digest = self.digest + (self.ready.head_for(job.request) if self.ready else "")
         command = replace(job.request.shard(tuple(sorted(missing))), digest=digest)
         route = Route()
         # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
@@ -321,7 +325,6 @@ class ReplicaPool(RemoteEngine):
         in_all = sum(status.stats.images_running + status.stats.images_waiting for status in statuses)
         self.update(statuses, max(0, in_all - self.outstanding))
         if statuses:
-            self.ready = next(status.ready for status in statuses if status.digest == self.digest)
             self.first_answer.set()
         self._dispatch()
 

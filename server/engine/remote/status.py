@@ -59,3 +59,8 @@ class EngineStatus:
     def digest(self) -> str:
         """Digest of the model that is loaded; empty before that."""
         return self.ready.digest if self.ready else ""
+
+    @property
+    def whole_digest(self) -> str:
+        """The same, and that of its class head."""
+        return self.ready.whole_digest if self.ready else ""

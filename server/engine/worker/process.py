@@ -129,6 +129,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
             generator.backend_name,
             generator.fallbacks,
             generator.codings,
+            generator.class_head_digest,
         )
         connection.send([ready])
         run(Engine(generator), connection)

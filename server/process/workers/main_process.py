@@ -78,4 +78,4 @@ class MainProcess:
                 log.warning("%s", error)
         self.replaced = [engine for engine in self.replaced if engine.users]
         engines = [*self.replaced, *(model.engine for model in self.models.all.values())]
-        return frozenset(engine.ready.digest for engine in engines if engine.users and engine.ready is not None)
+        return frozenset(engine.ready.whole_digest for engine in engines if engine.users and engine.ready is not None)

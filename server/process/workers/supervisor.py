@@ -95,16 +95,16 @@ class Supervisor:
             process.requests.pipe.send(self.statuses(process))
 
     def find_engine(self, model: str, digest: str) -> EngineClient | None:
-        """Return the engine whose weights have that digest: the model's, or one before its last reload."""
+        """Return the engine that a request of that digest is for: the model's, or one before its last reload."""
         engines = [self.models.all[model].engine, *self.reloader.retiring.values()]
         for engine in engines:
-            if isinstance(engine, EngineClient) and engine.ready is not None and engine.ready.digest == digest:
+            if isinstance(engine, EngineClient) and engine.ready and engine.ready.whole_digest.startswith(digest):
                 return engine
         return None
 
     def _is_needed(self, digest: str) -> bool:
         """Return whether an API process has requests for a replaced model of that digest, submitted or not."""
-        if any(model.engine.ready and model.engine.ready.digest == digest for model in self.models.all.values()):
+        if any(model.engine.ready and model.engine.ready.whole_digest == digest for model in self.models.all.values()):
             return False
         return any(digest in process.requests.digests for process in self.running)
 

@@ -98,6 +98,40 @@ def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sen
     assert (ended(events, Finished), ended(events, Scored)) == ([1, 1], [3])
 
 
+def test_a_class_head_is_part_of_what_a_classification_is_asked_of_and_of_nothing_else() -> None:
+    generators = []
+    for seed in (None, 0, 1):
+        model = small_models.model(CLASSES)
+        model.class_head = None if seed is None else small_models.class_head(CLASSES, seed)
+        generators.append(Generator(model, 2, threads=1, backend="eager"))
+    without, first, second = generators
+    assert without.digest == first.digest == second.digest
+    assert without.class_head_digest == ""
+    assert len({first.class_head_digest, second.class_head_digest, ""}) == 3
+    for generator in generators:
+        engine = Engine(generator)
+        asked = [without, first, second]
+        requests = [
+            ScoreRequest(number, (KNOWN,), classified=True, digest=each.digest + each.class_head_digest)
+            for number, each in enumerate(asked)
+            if each is not without
+        ]
+        events = run_until_idle(
+            engine,
+            *requests,
+            ScoreRequest(3, (KNOWN,), classified=True),
+            ScoreRequest(4, (KNOWN,), digest=first.digest),
+            GenerateRequest(5, 1, seed=0, digest=first.digest),
+        )
+        here = asked.index(generator)
+        refused = [number for number in (1, 2) if number != here]
+        refused += [3] if generator is without else []
+        failed = [event for event in events if isinstance(event, Failed)]
+        assert failed == [Failed(number, OTHER_MODEL, "model_changed") for number in refused]
+        assert sorted(ended(events, Scored)) == [number for number in (1, 2, 3, 4) if number not in refused]
+        assert ended(events, Finished) == [5]
+
+
 @pytest.mark.parametrize(
     ("dtype", "backend", "change"),
     [(torch.float16, "cpu", "overwritten"), (torch.float32, "eager", "truncated")],

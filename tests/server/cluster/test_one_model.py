@@ -1,13 +1,19 @@
 """A request on a cluster is painted by one model, also where replicas have different ones."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
+from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.sampling.messages import GenerateRequest, Request, ScoreRequest
+from scanline.model.tasks import classify
+from scanline.model.tasks.classify import ClassifyValues
+from scanline.server.engine.job import Job
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import REPLACED, OtherModelError, ReplicaPool, Route
 from tests.support import small_models
@@ -92,6 +98,33 @@ async def test_a_replica_refuses_a_shard_of_another_model(grey_directory: Path, 
         assert replica.record_routing_stats() == {"digest": replica.engine.ready.digest}
         with pytest.raises(OtherModelError, match="the request's is 0"):
             await anext(replica.run(request_, Route()))
+
+
+async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path: Path) -> None:
+    config = replace(small_models.GREY, **small_models.CLASSES)
+    model, directories = small_models.model(config), []
+    for seed in (0, 1):
+        directories.append(tmp_path / str(seed) / "grey")
+        save_model(model, directories[-1])
+        save_class_head(small_models.class_head(config, seed), directories[-1])
+    images = small_models.images(config, 40)
+    request = ScoreRequest(0, tuple(image.tobytes() for image in images), classified=True)
+    async with local_pool(*directories) as (handle, pool):
+        task = classify.plan(ModelInfo(config, has_class_head=True), ClassifyValues(len(images)))
+        with pool.run(Job(replace(request, id=next(pool.request_ids)), task)) as job:
+            await job.wait()
+        with pool.run(paint_job(pool, 40)) as painting:  # which any of them does
+            await painting.wait()
+    assert len({replica for _, replica in handle.sent}) == 2
+    heads = [load_model(directory) for directory in directories]
+    assert any(np.array_equal(task.logits, head.class_logits(torch.from_numpy(images))) for head in heads)
+    model.class_head = None
+    save_model(model, directories[0])  # without a head: it refuses what was planned with one
+    async with replica_of(directories[0]) as replica:
+        assert replica.engine.ready is not None
+        asked = replace(request, digest=pool.ready.whole_digest)
+        with pytest.raises(OtherModelError):
+            await anext(replica.run(asked, Route()))
 
 
 async def test_a_replica_forgets_idle_ingresses(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.formats.model_dir import ModelDirectoryError
+from scanline.model.formats.model_dir import CLASS_HEAD, EVALUATION, GENERATION, ModelDirectoryError
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.messages import Pixels
@@ -63,6 +63,20 @@ def test_a_model_that_changes_then_is_refused(tmp_path: Path, grey_directory: Pa
     copy = ModelCopy(model)
     (model / "config.json").write_bytes((colour_directory / "config.json").read_bytes())
     with pytest.raises(ModelDirectoryError, match="was changed while the model was read"):
+        copy_weights(model, copy.directory)
+
+
+@pytest.mark.parametrize("name", [CLASS_HEAD, EVALUATION, GENERATION])
+@pytest.mark.parametrize("before", [None, b"{}"])
+def test_what_goes_with_the_weights_may_not_change_either(
+    tmp_path: Path, grey_directory: Path, name: str, before: bytes | None
+) -> None:
+    model = shutil.copytree(grey_directory, tmp_path / "model")
+    if before is not None:
+        (model / name).write_bytes(before)
+    copy = ModelCopy(model)
+    (model / name).write_bytes(b"{ }")
+    with pytest.raises(ModelDirectoryError, match=f"{name} was changed while the model was read"):
         copy_weights(model, copy.directory)
 
 

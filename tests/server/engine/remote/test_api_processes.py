@@ -4,20 +4,25 @@ import os
 import re
 import signal
 import ssl
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
+from scanline.model.formats.model_dir import CLASS_HEAD
+from scanline.model.inference import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.server.engine.remote.conftest import KEY, OPTIONS, only, wait_for_processes
-from tests.support import small_models
-from tests.support.pictures import painted
+from tests.support import shapes, small_models
+from tests.support.pictures import encode, painted, text
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.infrastructure.certificates import write_certificate
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
@@ -231,6 +236,62 @@ def answers(server: Server, key: str = "", verify: ssl.SSLContext | bool = False
         with only(server, process), server.client(headers=bearer(key) if key else {}, verify=verify) as client:
             found.append(client.get("/v1/models").status_code)
     return found
+
+
+def test_reloads_of_the_class_head_alone_answer_every_classification(tmp_path: Path) -> None:
+    directory = shapes.save(tmp_path / "changing")
+    config = replace(shapes.SHAPES, mirrored=False)
+    image = small_models.images(config, 1)[0].reshape(config.image_shape)
+    said: dict[str, dict[str, float]] = {}  # by the file of the head
+    files = []
+    for name, seed in (("first", 0), ("second", 1)):
+        save_class_head(small_models.class_head(config, seed), directory)
+        result = load(directory, device="cpu").classify(image)
+        said[name] = dict(zip(result.class_names, result.posterior[0].tolist(), strict=True))
+        files.append((directory / CLASS_HEAD).read_bytes())
+    (directory / CLASS_HEAD).unlink()
+    found: list[str] = []
+    sent = {"image": text(encode(image))}
+    ended = threading.Event()
+
+    def ask(server: Server) -> None:
+        with server.client(headers=bearer(KEY)) as client:
+            while not ended.is_set():
+                answer = client.post("/v1/images/classifications", json=sent)
+                assert answer.status_code == 200, answer.text
+                (one,) = answer.json()["data"]
+                by_head = [name for name, posterior in said.items() if posterior == one["posterior"]]
+                assert answer.json()["read_by"] == ("head" if by_head else "bits")
+                found.append(by_head[0] if by_head else "bits")
+
+    with serve(directory, *TWO, "--api-key", KEY) as server, ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask, server) for _ in range(4)]
+        try:
+            with server.client(headers=bearer(KEY)) as client:
+                for head in (files[0], None, files[1]):
+                    if head is None:
+                        (directory / CLASS_HEAD).unlink()
+                    else:
+                        (directory / CLASS_HEAD).write_bytes(head)
+                    assert wait_for(lambda: reload_of(client), "a reload") == 200
+                    most = len(found) + 8
+                    wait_for(partial(has_asked, found, most, asking), "classifications")
+        finally:
+            ended.set()
+        for each in asking:
+            each.result()
+    assert {*found} == {"first", "second", "bits"}
+
+
+def has_asked(found: list[str], most: int, asking: list[Future[None]]) -> bool:
+    """Whether so many answers are there, or one of those who ask has failed."""
+    return len(found) > most or any(each.done() for each in asking)
+
+
+def reload_of(client: httpx.Client) -> int | None:
+    """The status of a reload; None while another one is in progress."""
+    answer = client.post(RELOAD)
+    return None if "reload_in_progress" in answer.text else answer.status_code
 
 
 def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer, tmp_path: Path) -> None:
