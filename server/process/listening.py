@@ -1,9 +1,12 @@
 """The sockets that a server listens on: all addresses of a host name, or a unix socket."""
 
+import ctypes
 import errno
 import os
 import socket
 import stat
+import struct
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +18,9 @@ from scanline.server.settings import Settings
 ANY_IPV6, ANY_IPV4 = "::", "0.0.0.0"
 NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # of an address whose family this machine does not use
 PORT_ATTEMPTS = 20  # at finding a port that is free on all addresses
+SO_ATTACH_FILTER = 26  # of Linux
+# Classic BPF (linux/filter.h): load the flags of a TCP header; drop the segment if SYN is among them, keep any other.
+WITHOUT_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 SOCKET_MODE = 0o660  # of a new unix socket: connecting needs the right to write
 
 
@@ -26,6 +32,11 @@ class Listening:
     url: str | None  # None: a unix socket, which has none
     name: str  # for people
     is_local: bool  # whether only this machine reaches it
+
+    def close(self) -> None:
+        """Close this process's sockets before `listen` ends: others may go on listening on theirs."""
+        for listening in self.sockets:
+            listening.close()
 
 
 @contextmanager
@@ -45,6 +56,21 @@ def listen(settings: Settings) -> Iterator[Listening]:
         scheme = "http" if settings.tls_cert is None else "https"
         url = f"{scheme}://{host}:{sockets[0].getsockname()[1]}"
         yield Listening(sockets, url, url, all(map(_is_loopback, sockets)))
+
+
+def ignore_attempts(listening: socket.socket) -> None:
+    """Let the system begin no connection any more, and still accept those that have begun (TCP on Linux).
+
+    A client's system tries again after a second, and is refused then. Without this, the system completes connections
+    until the moment at which the socket is closed, and resets those that are not accepted yet.
+    """
+    if sys.platform != "linux" or listening.family == socket.AF_UNIX:
+        return
+    instructions = b"".join(struct.pack("HBBI", *instruction) for instruction in WITHOUT_SYN)
+    buffer = ctypes.create_string_buffer(instructions)
+    program = struct.pack("HP", len(WITHOUT_SYN), ctypes.addressof(buffer))
+    with suppress(OSError):
+        listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
 def _sockets(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
@@ -115,15 +141,21 @@ def _unix_socket(path: Path) -> Iterator[socket.socket]:
             listening.bind(str(path))
             path.chmod(SOCKET_MODE if mode is None else mode)
             listening.listen()
-            inode = path.stat().st_ino
+            made = _identity(path)
         except OSError as error:
             raise ValueError(f"cannot listen on {path}: {error.strerror}") from None
         try:
             yield listening
         finally:
             with suppress(OSError):
-                if path.stat().st_ino == inode:  # not another server's, made since
+                if _identity(path) == made:  # not another server's, made since
                     os.unlink(path)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Return a file's number and when it was made: another one gets the number once it is free."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
 
 
 def _remove_stale(path: Path) -> int | None:

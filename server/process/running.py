@@ -23,7 +23,7 @@ from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.process.app import build
-from scanline.server.process.listening import Listening
+from scanline.server.process.listening import Listening, ignore_attempts
 from scanline.server.process.tls import TlsCertificate
 from scanline.server.process.workers.main_process import MainProcess
 from scanline.server.runtime.lifecycle import Lifecycle
@@ -33,6 +33,7 @@ from scanline.server.settings import Settings
 
 CLOSING_SECONDS = 3  # for clients to receive what has been written to their connections
 LOOP_ERROR_SECONDS = 10.0
+LAST_ACCEPTED_SECONDS = 0.2  # for handshakes that have begun, and first requests on new connections
 QUEUED_CONNECTIONS = 2048  # that the system keeps until they are accepted
 OTHER_DESCRIPTORS = 256  # besides connections: the engines' pipes, files
 
@@ -47,6 +48,13 @@ class Server(uvicorn.Server):
         for each in sockets or ():
             each.listen(QUEUED_CONNECTIONS)  # uvicorn's backlog is also how many asyncio accepts in one turn
         collect_rarely()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no new connections, answer on those that were accepted last, then close: no client is reset."""
+        for each in sockets or ():
+            ignore_attempts(each)
+        await asyncio.sleep(LAST_ACCEPTED_SECONDS)
+        await super().shutdown(sockets)
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         return nullcontext()

@@ -65,8 +65,7 @@ def clients_of(url: str) -> Iterator[list[Client]]:
             client.join()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["nginx.conf", "haproxy.cfg"])
+@pytest.mark.parametrize("name", ["nginx.conf", pytest.param("haproxy.cfg", marks=pytest.mark.slow)])
 def test_a_restart_of_each_server_in_turn_loses_no_request(
     grey_directory: Path, grey: Transformer, tmp_path: Path, name: str
 ) -> None:

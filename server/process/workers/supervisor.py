@@ -69,8 +69,13 @@ class Supervisor:
             await self.reloader.close()
 
     def stop(self) -> None:
-        """Let all API processes drain and exit; those that take too long are killed."""
+        """Let all API processes drain and exit; those that take too long are killed.
+
+        Each has sockets of its own and starts no more. Those of this process, which accepts nothing, would keep
+        connections waiting once the others have closed, and reset them at its exit.
+        """
         self.stopping.set()
+        self.listening.close()
         self.signal(signal.SIGTERM)
         asyncio.get_running_loop().call_later(self.settings.drain_seconds + EXIT_SECONDS, self.signal, signal.SIGKILL)
 
