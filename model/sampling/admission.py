@@ -107,7 +107,7 @@ class Admission:
         for victim, assignment in self.scheduler.reclaim():
             freed.update(victim.slots)
             placed.pop(victim.image, None)
-            with _failing_alone(victim.request, failed):
+            with self._failing_alone(victim.request, failed):
                 if self.scheduler.next_index(victim.request) == victim.index:  # it had no waiting images before
                     self._prepare_next(self.requests[victim.request])
             if assignment.image not in placed:  # which may have taken the slots of several
@@ -126,13 +126,13 @@ class Admission:
         behind these, where the backend runs several at once."""
         failed: set[int] = set()
         while (number := self.prefixes.next_wanted()) is not None:
-            with _failing_alone(number, failed):
+            with self._failing_alone(number, failed):
                 index = self.scheduler.next_index(number)
                 assert index is not None
                 self._queue_prefix(self.requests[number].request, index)
         if most := self.generator.backend.prefill_images - 1:
             for number in [*self.prefixes.held]:
-                with _failing_alone(number, failed):
+                with self._failing_alone(number, failed):
                     self._queue_ahead(self.requests[number].request, most)
         for number in failed:
             fail(number, events)
@@ -197,7 +197,7 @@ class Admission:
 
     def _drop_tree(self, error: Exception) -> None:
         """Go on without the prefix tree, which only saves time."""
-        if unrecoverable(error):
+        if unrecoverable(error, self.generator.synchronize):
             raise error
         log.exception("the prefix tree failed and is dropped")
         self.tree = None
@@ -221,7 +221,7 @@ class Admission:
     def _prepare(self, assignment: SlotAssignment, placed: dict[tuple[int, int], Placement], failed: set[int]) -> None:
         """Add to `placed` an image that has its slots, unless its request has failed or fails with it."""
         if assignment.request not in failed:
-            with _failing_alone(assignment.request, failed):
+            with self._failing_alone(assignment.request, failed):
                 placed[assignment.image] = self._placement(assignment)
 
     def _placement(self, assignment: SlotAssignment) -> Placement:
@@ -266,7 +266,7 @@ class Admission:
         try:
             self._start(placed, events)
         except Exception as error:
-            if unrecoverable(error):
+            if unrecoverable(error, self.generator.synchronize):
                 raise
             requests = list(dict.fromkeys(placement.assignment.request for placement in placed))
             if len(requests) > 1:
@@ -312,14 +312,13 @@ class Admission:
         if not self.prefixes.has_room_for(request.id, source):
             self.prefixes.want(request.id, request.client)
 
-
-@contextmanager
-def _failing_alone(request: int, failed: set[int]) -> Iterator[None]:
-    """Log an exception of work for one request, and add that to `failed`; raise an unrecoverable one."""
-    try:
-        yield
-    except Exception as error:
-        if unrecoverable(error):
-            raise
-        log.exception("an image could not start; its request fails")
-        failed.add(request)
+    @contextmanager
+    def _failing_alone(self, request: int, failed: set[int]) -> Iterator[None]:
+        """Log an exception of work for one request, and add that to `failed`; raise an unrecoverable one."""
+        try:
+            yield
+        except Exception as error:
+            if unrecoverable(error, self.generator.synchronize):
+                raise
+            log.exception("an image could not start; its request fails")
+            failed.add(request)

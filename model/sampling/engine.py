@@ -124,7 +124,7 @@ class Engine:
             self._retire(events)
             self._deliver(events)
         except Exception as error:
-            if unrecoverable(error):
+            if unrecoverable(error, self.generator.synchronize):
                 raise
             self._fail_painting(events)
         return events
@@ -147,7 +147,7 @@ class Engine:
         try:
             yield
         except Exception as error:
-            if unrecoverable(error):
+            if unrecoverable(error, self.generator.synchronize):
                 raise
             log.exception("what a request asks for besides painting failed; it fails")
             for request in [*requests]:
@@ -188,7 +188,7 @@ class Engine:
             try:
                 message = self._take_prefill(each, events)
             except Exception as error:
-                if unrecoverable(error):
+                if unrecoverable(error, self.generator.synchronize):
                     raise
                 log.exception("a prefill of an image could not be taken; its request fails")
                 message = FAILED

@@ -5,7 +5,7 @@ never depend on what else is in the pool. On a GPU these calls are queued in ord
 states; the scheduler decides which image gets which slot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -27,6 +27,7 @@ from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.precision import DEFAULT
 from scanline.model.resources import one_torch_thread
 from scanline.model.sampling.digest import class_head_digest, coding_digests, model_digest
+from scanline.model.sampling.errors import synchronize
 from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.messages import ImageSpec, StepRange
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
@@ -46,9 +47,10 @@ class Generator:
         precision: str = DEFAULT,
         backend: str | None = None,
         spare: int = 0,
+        synchronize: Callable[[], None] = synchronize,
     ) -> None:
         """See `open_backend`, which may run a copy of the model on another device: `self.model` is what runs. spare:
-        slots besides, of the scheduler's."""
+        slots besides, of the scheduler's. synchronize: see `unrecoverable`."""
         threads = threads or resources.threads()
         opened = open_backend(model, slots + spare, threads, precision, backend)
         self.model = opened.model
@@ -59,6 +61,7 @@ class Generator:
         self.config = model.config
         self.slots = slots
         self.spare = spare
+        self.synchronize = synchronize
         self.precision = precision
         head = self.model.class_head
         self.model.class_head = None if head is None else head.to(self.model.device)

@@ -203,7 +203,7 @@ class PrefillQueue:
             before = state.position
             seconds = self.generator.run_prefill(state, self._steps_of_pass())
         except Exception as error:
-            if unrecoverable(error):
+            if unrecoverable(error, self.generator.synchronize):
                 raise
             self._charge(self.clock() - began, clients)
             return self._fail(self.batch, self.state)
@@ -250,7 +250,7 @@ class PrefillQueue:
         try:
             seconds = each.seconds.wait()
         except Exception as error:
-            if unrecoverable(error):
+            if unrecoverable(error, self.generator.synchronize):
                 raise
             self._charge(self.clock() - each.began, each.clients)
             return self._fail(each.batch, each.state)

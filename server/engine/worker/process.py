@@ -111,12 +111,14 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     let_it_exit()
     child_process.set_up(connection, options.log_format, options.log_level)
     from scanline.model.sampling.engine import Engine
-    from scanline.model.sampling.errors import unrecoverable
+    from scanline.model.sampling.errors import synchronize, unrecoverable
 
+    wait_for_device = synchronize
     try:
         if options.copy is not None and not options.is_copied:
             copy_weights(options.directory, options.copy)
         generator = replace(options, directory=options.copy or options.directory).generator()
+        wait_for_device = generator.synchronize
         model = generator.model
         state_bytes = generator.pool.state.nbytes // len(generator.pool.images)
         ready = Ready(
@@ -139,7 +141,7 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         log.info("the server process ended: the engine exits")
     except Exception as error:
-        if not (reason := unrecoverable(error)):
+        if not (reason := unrecoverable(error, wait_for_device)):
             raise
         log.critical("%s: the engine exits and the server starts a new one (%s)", reason, error)
         logging.shutdown()

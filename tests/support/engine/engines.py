@@ -26,6 +26,7 @@ from tests.support.waiting import PATIENCE
 
 LENGTH = 35  # bytes of an image of the grey model
 ENDLESS = 100_000  # images: minutes of work
+DEVICE_FAILS = 0  # in place of a signal's number
 CRASHING_SEED, OUT_OF_MEMORY_SEED = 666, 667  # of images that a FaultyOptions engine does not survive
 
 
@@ -73,7 +74,8 @@ async def with_deadline(work: Awaitable[None]) -> None:
 @dataclass(frozen=True)
 class FaultyOptions(EngineOptions):
     """An engine that dies of images of some seeds, and of a signal on request. Where `signal_file` holds a signal's
-    number, the engine sends itself that signal once, at its third call of `start` or `run_prefill`."""
+    number, the engine sends itself that signal once, at its third call of `start` or `run_prefill`; where it holds
+    DEVICE_FAILS, that call fails as Triton's do on a GPU that has failed."""
 
     signal_file: Path = Path("none")
     gate: Path | None = None  # a pipe that it reads before it loads the model
@@ -84,11 +86,19 @@ class FaultyOptions(EngineOptions):
         generator = super().generator()
         place, start, run_prefill = generator.place_many, generator.start, generator.run_prefill
         calls = itertools.count(1)
+        has_failed: list[bool] = []
+
+        def synchronize() -> None:
+            if has_failed:
+                raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
         def send_signal_if_due() -> None:
             if self.signal_file.exists() and next(calls) == 3:
                 number = int(self.signal_file.read_text())
                 self.signal_file.unlink()
+                if number == DEVICE_FAILS:
+                    has_failed.append(True)
+                    raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
                 os.kill(os.getpid(), number)
 
         def faulty_place(
@@ -109,6 +119,7 @@ class FaultyOptions(EngineOptions):
             send_signal_if_due()
             return run_prefill(prefill, steps)
 
+        generator.synchronize = synchronize
         generator.place_many, generator.start, generator.run_prefill = faulty_place, faulty_start, faulty_prefill  # type: ignore[method-assign]
         return generator
 

@@ -1,5 +1,6 @@
 """Failures inside the engine fail their own requests, with one event, and the engine goes on."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -119,6 +120,57 @@ def test_an_engine_does_not_continue_without_memory(
     with pytest.raises((MemoryError, RuntimeError)) as caught:
         run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)), GenerateRequest(2, 1, seed=0))
     assert unrecoverable(caught.value) == "out of memory"
+
+
+DEVICE_ERRORS = [
+    "Triton Error [CUDA]: an illegal memory access was encountered",
+    "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`",
+    "numbers that a failed device has left behind",
+]
+WORKS = [
+    ("generator", "start_prefill"),
+    ("generator", "run_prefill"),
+    ("pass", "run_prefill"),
+    ("generator", "place_many"),
+    ("generator", "start"),
+    ("generator", "fetch"),
+    ("admission", "put_prefix"),
+    ("admission", "_placement"),
+    ("admission", "_queue_prefix"),
+    ("streams", "due"),
+    ("launch", "pixels"),
+]
+
+
+@pytest.mark.parametrize("message", DEVICE_ERRORS)
+@pytest.mark.parametrize(("of", "work"), WORKS)
+def test_an_engine_does_not_continue_on_a_failed_device(
+    grey: Transformer, monkeypatch: pytest.MonkeyPatch, of: str, work: str, message: str
+) -> None:
+    has_failed: list[bool] = []
+
+    def fail(*arguments: object) -> None:
+        has_failed.append(True)
+        raise RuntimeError(message)
+
+    def synchronize() -> None:
+        if has_failed:
+            raise RuntimeError("CUDA error")
+
+    generator = Generator(grey, 5, threads=1, synchronize=synchronize)
+    engine = Engine(generator)
+    holders = {
+        "generator": generator,
+        "pass": generator,
+        "admission": engine.admission,
+        "streams": engine.streams,
+        "launch": Launch,
+    }
+    monkeypatch.setattr(holders[of], work, (lambda *arguments: Pending(fail)) if of == "pass" else fail)
+    with pytest.raises(RuntimeError, match=re.escape(message)) as caught:
+        run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)), GenerateRequest(2, 1, seed=0))
+    assert unrecoverable(caught.value, synchronize) == "the device failed"
+    assert unrecoverable(caught.value, lambda: None) is None
 
 
 @pytest.mark.parametrize("work", ["match", "add", "insert"])

@@ -35,7 +35,7 @@ COMPLETED = {"known": (KNOWN.tobytes(),), "masks": (HOLE.tobytes(),)}
 PARTICLES = 3  # of a completion
 
 
-def send_at_third_call(engine: RecordingClient, number: signal.Signals) -> None:
+def send_at_third_call(engine: RecordingClient, number: int) -> None:
     """Let the engine send itself a signal, once."""
     assert isinstance(engine.options, FaultyOptions)
     engine.options.signal_file.write_text(str(int(number)))
@@ -125,6 +125,17 @@ async def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
     send_at_third_call(faulty_engine, signal.SIGSTOP)
     assert_equals_offline(grey, await painted(faulty_engine, IMAGES, seed=7), seed=7)
     assert f"silent for {faulty_engine.options.timeout:g} seconds, then killed" in caplog.text
+
+
+async def test_jobs_of_a_tick_in_which_the_device_fails_are_replayed(
+    faulty_engine: RecordingClient, grey: Transformer, caplog: pytest.LogCaptureFixture
+) -> None:
+    send_at_third_call(faulty_engine, engines.DEVICE_FAILS)
+    assert_equals_offline(grey, await painted(faulty_engine, IMAGES, seed=7), seed=7)
+    send_at_third_call(faulty_engine, engines.DEVICE_FAILS)
+    with faulty_engine.score((KNOWN.tobytes(),) * 3) as job:
+        await with_deadline(job.wait())
+    assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
 
 
 async def test_an_engine_that_cannot_be_started_is_tried_again(
