@@ -16,6 +16,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import MAX_WATCHED_OF_CLIENT
+from scanline.server.api.routes.websocket import Connection
 from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.close import assert_close
 from tests.support.pictures import encode, noise, text
@@ -93,6 +94,26 @@ def test_an_invalid_job_is_answered_with_an_error_for_its_id(websocket: Websocke
     (error,) = websocket.paint(id="mine", **fields).messages  # an id is free after its error
     assert (error["type"], error["id"]) == ("error", "mine")
     assert_error(error, param, code)
+
+
+def test_an_id_is_free_once_its_job_is_cancelled(websocket: WebsocketClient) -> None:
+    websocket.send(type="generate", id="a", n=2000)
+    websocket.receive()
+    websocket.send_together({"type": "cancel", "id": "a"}, {"type": "generate", "id": "a", "n": 2})
+    while "cancelled" not in websocket.receive().messages[-1]:
+        pass
+    assert websocket.receive_until_finished(1)["a"].images().shape == (2, 35)
+
+
+def test_a_websocket_that_breaks_is_closed(
+    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(connection: Connection) -> None:
+        raise RuntimeError("It broke.")
+
+    monkeypatch.setattr(Connection, "run", broken)
+    with connected(in_process_server[0]) as websocket:
+        assert websocket.closing_code() == 1011
 
 
 def test_an_id_in_use_is_refused_and_its_job_continues(websocket: WebsocketClient) -> None:

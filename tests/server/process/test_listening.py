@@ -100,6 +100,15 @@ def test_a_killed_server_leaves_a_unix_socket_of_its_owner_and_group(grey_direct
     assert not path.exists()
 
 
+def test_another_server_s_socket_at_the_same_path_stays(tmp_path: Path) -> None:
+    path = tmp_path / "scanline.sock"
+    with socket.socket(socket.AF_UNIX) as other:
+        with listen(Settings(unix_socket=path)):
+            path.unlink()
+            other.bind(str(path))
+        assert path.is_socket()
+
+
 def test_a_path_that_cannot_be_a_unix_socket_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     said = refused("serve", "--unix-socket", tmp_path / "file")

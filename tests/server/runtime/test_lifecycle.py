@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -23,8 +24,8 @@ async def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float =
     task = asyncio.ensure_future(scene(lifecycle))
     await wait_until(lambda: lifecycle.unfinished)
     in_time = not await lifecycle.drain(seconds)
-    (ended,) = await asyncio.gather(task, return_exceptions=True)
     assert not lifecycle.unfinished
+    (ended,) = await asyncio.gather(task, return_exceptions=True)
     assert not lifecycle.timeouts
     return in_time, ended
 
@@ -48,6 +49,36 @@ async def test_unfinished_work_is_interrupted() -> None:
     in_time, ended = await drained(work, 0.01)
     assert not in_time
     assert isinstance(ended, DrainTimeoutError)
+
+
+async def test_interrupted_work_has_time_to_send_its_error() -> None:
+    async def work(lifecycle: Lifecycle) -> str:
+        with lifecycle.tracked(), suppress(DrainTimeoutError):
+            async with lifecycle.interruptible():
+                await asyncio.sleep(LONG)
+        with lifecycle.tracked():
+            await asyncio.sleep(0.01)
+            return "sent"
+
+    assert await drained(work, 0.01) == (False, "sent")
+
+
+async def test_a_drain_waits_until_a_websocket_has_ended() -> None:
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    async def visit(lifecycle: Lifecycle) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await lifecycle.draining.wait()
+            await asyncio.sleep(0.01)
+            await send({"type": "websocket.close"})
+
+        await DrainingMiddleware(app, lifecycle)({"type": "websocket"}, send, send)
+
+    assert await drained(visit) == (True, None)
+    assert sent == ["websocket.close"]
 
 
 async def test_only_the_work_of_a_connection_is_interrupted() -> None:

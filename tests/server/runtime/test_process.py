@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from scanline.server.runtime import logs
-from scanline.server.runtime.logs import LINES, TRACEBACK_LINES, RateLimit
+from scanline.server.runtime.logs import LINES, MAX_KINDS, TRACEBACK_LINES, RateLimit
 from scanline.server.runtime.loop_lag import PERIOD_SECONDS, LoopLag
 from tests.support.server.running_server import Server
 
@@ -156,6 +156,13 @@ def test_lines_of_one_kind_are_dropped_and_counted_beyond_their_rate() -> None:
     next_one = line(logging.ERROR, "seven %s", 0)
     assert limit.filter(next_one)
     assert next_one.dropped == flood.count(False)  # type: ignore[attr-defined]
+
+
+def test_so_many_kinds_of_lines_are_remembered_the_newest() -> None:
+    limit = RateLimit()
+    for number in range(MAX_KINDS + 1):
+        limit.filter(line(logging.ERROR, f"kind {number}"))
+    assert [text for _, text in limit.kinds] == [f"kind {number}" for number in range(1, MAX_KINDS + 1)]
 
 
 def test_a_traceback_counts_as_many_lines() -> None:

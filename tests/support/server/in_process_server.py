@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from scanline.model.sampling.messages import Cancel, Failed
+from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueUsage
@@ -25,8 +26,10 @@ def serve_in_process(
     """The server's address and its engine client, once it is ready, for as long as the context lasts."""
     models = served_models(settings)
     models.default.engine.options = kind(**vars(models.default.engine.options))
-    app = build(settings, models)
-    server = uvicorn.Server(uvicorn.Config(app, ws_ping_interval=None, **uvicorn_options(settings, app.state.counters)))
+    budgets = Budgets(settings)
+    app = build(settings, models, budgets=budgets)
+    options = uvicorn_options(settings, app.state.counters, budgets)
+    server = uvicorn.Server(uvicorn.Config(app, ws_ping_interval=None, **options))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

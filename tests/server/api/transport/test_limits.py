@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 from websockets.frames import Opcode
 
 from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.http_protocol import HEADER_BYTES
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
 from tests.support.server import sockets
@@ -71,6 +72,20 @@ def late_responses(strict_server: Server) -> dict[str, bytes]:
 def test_a_long_head_is_refused(strict_server: Server, label: str) -> None:
     sent, status, code = TOO_LONG[label]
     assert_refused(answer_to(strict_server, sent), status, None, code)
+
+
+def head_of(size: int) -> bytes:
+    """A head that counts as so many bytes: its address, names and values, and four for each header."""
+    first = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\na: "
+    counted = len("/healthz") + len("host[::1]") + len("connectionclose") + len("a") + 3 * HEADER_BYTES
+    return first + b"x" * (size - counted) + b"\r\n\r\n"
+
+
+def test_a_head_of_the_limit_passes_and_one_byte_more_does_not(strict_server: Server) -> None:
+    assert answer_to(strict_server, head_of(MAX_HEAD)).status_code == 200
+    assert_refused(answer_to(strict_server, head_of(MAX_HEAD + 1)), 431, None, "headers_too_long")
+    most = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n" + b"a:b\r\n" * 254 + b"\r\n"
+    assert answer_to(strict_server, most).status_code == 200
 
 
 def test_headers_without_end_behind_a_body_end_the_connection(strict_server: Server) -> None:
@@ -273,3 +288,5 @@ def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server
         wait_for(lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection")
         # another client loses nothing
         assert client.get(f"/assets/{sockets.ASSET.name}").content == sockets.ASSET.read_bytes()
+        assert Metrics(client).of("connection_unread_bytes") > 0
+    wait_for_metrics(client, lambda now: now.of("connection_unread_bytes") == 0)  # they have left

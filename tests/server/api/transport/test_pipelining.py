@@ -1,5 +1,6 @@
 """Where an HTTP message ends; and requests one behind the other: answered in order, in constant memory."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -9,20 +10,36 @@ from pathlib import Path
 import httptools
 import httpx
 import pytest
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.types import Receive, Scope, Send
 
+from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.http_protocol import MAX_SLICES
 from scanline.server.api.transport.message_ends import MessageEnds
+from scanline.server.api.transport.uvicorn_options import uvicorn_options
+from scanline.server.settings import Settings
 from tests.support.server.frames import WEBSOCKET_HEAD
 from tests.support.server.loop_lag import peak
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LARGE, LONG, serve_with
-from tests.support.server.sockets import CLOSES, exchange, open_connection, post_request, read_until_closed, until
+from tests.support.server.sockets import (
+    CLOSES,
+    GET_ASSET,
+    exchange,
+    open_connection,
+    post_request,
+    read_until_closed,
+    until,
+)
+from tests.support.waiting import wait_for
 
 URL = "/v1/images/generations"
 GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n"
 LAST_GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
+PAUSE_BYTES = 65_536  # of an answer that wait to be sent: asyncio lets the application pause beyond it
 FLOOD = b"GET / HTTP/1.1\r\n\r\n"
 OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
 
@@ -30,7 +47,8 @@ OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings:
 @pytest.fixture(scope="module")
 def slow_server(grey_directory: Path) -> Iterator[Server]:
     """A server of few slots, so that a long job is running when its client leaves."""
-    with serve_with(grey_directory, {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}) as server:
+    limits = {"slots": 4, "max-waiting-images": 20 * LONG, "send-timeout": 100_000, **LARGE}
+    with serve_with(grey_directory, limits) as server:
         yield server
 
 
@@ -116,6 +134,54 @@ def test_a_client_that_leaves_is_seen(slow_server: Server, client: httpx.Client,
         CLOSES[close](connection)
         now = wait_until_idle(client)
     assert now.of("request_success_total", finished_reason="cancelled") == cancelled + 1
+
+
+def test_a_file_whose_half_closed_client_does_not_read_is_ended(slow_server: Server, client: httpx.Client) -> None:
+    """Its answer waits for room when the client closes its side."""
+    with open_connection(slow_server, receive_buffer=4096) as connection:
+        logged = len(slow_server.log)
+        connection.sendall(GET_ASSET)
+        wait_for_metrics(client, lambda now: now.of("connection_unread_bytes") > PAUSE_BYTES)
+        CLOSES["half-close"](connection)
+        wait_for(lambda: "ended=disconnected" in "".join(slow_server.log[logged:]), "the line of its end")
+
+
+def test_a_body_of_many_possible_ends_is_parsed_in_several_turns() -> None:
+    turns = []
+    options = uvicorn_options(Settings(), HttpCounters())
+
+    class Counting(options["http"]):  # type: ignore[misc,name-defined]
+        def _parse(self, data: bytes) -> None:
+            turns.append(0)
+            super()._parse(data)
+
+        def _parse_slice(self, data: bytes) -> None:
+            turns[-1] += 1
+            super()._parse_slice(data)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body"})
+
+    async def serve() -> bytes:
+        server = uvicorn.Server(uvicorn.Config(answer, lifespan="off", **{**options, "http": Counting}))
+        body = (b"x" * 600 + b"\r\n\r\n") * 200
+        head = b"POST / HTTP/1.1\r\nhost: [::1]\r\ntransfer-encoding: chunked\r\n\r\n"
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            serving = asyncio.create_task(server.serve([listener]))
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+            line = await reader.readline()
+            writer.close()
+            server.should_exit = True
+            await serving
+        return line
+
+    assert asyncio.run(serve()).startswith(b"HTTP/1.1 200")
+    assert sum(turns) > 200
+    assert max(turns) == MAX_SLICES
 
 
 def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: Server) -> None:

@@ -115,6 +115,8 @@ def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int
         return len(os.listdir(f"/proc/{shared_server.process.pid}/fd"))
 
     before, (killed, other) = open_files(), processes
+    with closing(client_of(shared_server, other)) as client:
+        painted_before = Metrics(client).of("generation_tokens_total")
     with ExitStack() as stack:
         lost, kept = (websocket_of(shared_server, process, stack) for process in (killed, other))
         begin(lost, 1, LONG)
@@ -128,7 +130,8 @@ def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int
     assert killed not in after
     (new,) = set(after) - {other}
     with closing(client_of(shared_server, new)) as client:
-        wait_until_idle(client)  # the lost request has left the engine
+        idle = wait_until_idle(client)  # the lost request has left the engine, which did not paint on for it
+        assert idle.of("generation_tokens_total") - painted_before < LONG * small_models.GREY.bytes
         assert_paints(client, grey)
     assert "an API process ended (signal SIGKILL)" in "".join(shared_server.log)
     wait_for(lambda: open_files() <= before, "as many open files as before")
