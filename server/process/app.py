@@ -80,7 +80,8 @@ def build(
         lifespan=partial(_lifespan, served, reloader, lag, keys, traces),
         docs_url=None,  # page.py serves it
         redoc_url=None,
-        servers=[{"url": "/", "description": "the server that this describes"}],
+        # Relative to the description's own address, which a proxy may have below a path.
+        servers=[{"url": ".", "description": "the server that this describes"}],
         generate_unique_id_function=openapi.operation_id,
         redirect_slashes=False,  # redirects would go to the Host that the client names
         middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts, budgets or Budgets(settings)),

@@ -21,6 +21,7 @@ from scanline.model.inputs import InvalidInput
 from scanline.server.api.errors import ApiError
 from scanline.server.cluster import app
 from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
+from scanline.server.engine.queue_limits import QueueFullError
 from scanline.server.environment import check
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
@@ -139,12 +140,14 @@ def test_a_pod_has_no_rights_bounded_memory_and_writes_to_tmp_alone(name: str) -
     assert [volume["emptyDir"].keys() for volume in pod["volumes"] if "emptyDir" in volume] == [{"sizeLimit"}]
 
 
-ERRORS = {"ApiError": ApiError, "InvalidInput": InvalidInput}
+STATUSES = {ApiError: 400, InvalidInput: 400, QueueFullError: 429}  # of those that name none
+ERRORS = {"ApiError": ApiError, "InvalidInput": InvalidInput, "QueueFullError": QueueFullError}
 # 503 of a server that is loading, draining or full, and 501 of one without an extra
 NOT_ALERTED = {"not_ready", "shutting_down", "onnx_not_installed", "too_many_connections", "too_many_websockets"}
 # clients cause these, and are told by the refusal
 NOT_ALERTED |= {"unknown_transfer_coding", "too_much_arriving", "too_much_unread"}
 ALERTS = (DEPLOY / "alerts.yml").read_text()
+API_PAGE = (ROOT / "docs/api.md").read_text()
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is in Debian's package prometheus")
@@ -161,7 +164,7 @@ def test_each_alert_is_tested() -> None:
 
 
 def api_errors() -> dict[str, int]:
-    """The status of every error code that the server's sources give to ApiError or InvalidInput."""
+    """The status of every error code that the server's sources give to ApiError, InvalidInput or QueueFullError."""
     found: dict[str, int] = {}
     for path in (ROOT / "server").rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):
@@ -169,7 +172,7 @@ def api_errors() -> dict[str, int]:
                 error = ERRORS[call.func.id]
                 given = inspect.signature(error).bind(*call.args, **{word.arg: word.value for word in call.keywords})
                 given.apply_defaults()
-                code, status = given.arguments["code"], given.arguments.get("status", ast.Constant(400))
+                code, status = given.arguments["code"], given.arguments.get("status", ast.Constant(STATUSES[error]))
                 code = code.value if isinstance(code, ast.Constant) else code
                 if isinstance(code, str) and isinstance(status, ast.Constant):
                     found[code] = status.value
@@ -184,6 +187,16 @@ def test_every_server_error_is_alerted() -> None:
     assert expected
     for codes in re.findall(r'code=~"([\w|]+)"', ALERTS):
         assert set(codes.split("|")) == expected
+
+
+def test_every_refusal_of_too_much_is_alerted() -> None:
+    codes = {code for code, status in api_errors().items() if status == 429}
+    assert codes >= {"queue_full", "unread_answers", "too_many_jobs"}
+    patterns = re.findall(r'(?:reason|code)=~"([^"]+)"', ALERTS)
+    alerted = {code for code in api_errors() for pattern in patterns if re.fullmatch(pattern, code)}
+    assert codes <= alerted
+    assert alerted & NOT_ALERTED == set()
+    assert codes == set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*) \| 429 \|", API_PAGE, re.MULTILINE))))
 
 
 @pytest.mark.parametrize("name", ["grafana/scanline.json", "alerts.yml"])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import urljoin
 
 import httpx
 import numpy as np
@@ -55,7 +56,8 @@ def test_it_paints_and_uploads(folder: Path, server: Server, grey: Transformer) 
         return importlib.import_module(f"{NAME}.{name}")
 
     models, types, images = module("models"), module("types"), "api.images"
-    with module("client").Client(server.url) as client:
+    place = httpx.get(f"{server.url}/openapi.json").json()["servers"][0]["url"]
+    with module("client").Client(urljoin(f"{server.url}/openapi.json", place)) as client:
         generate = module(f"{images}.generate_images").sync
         answer = generate(client=client, body=models.GenerationRequest(n=2, seed=7))
         alone = paint(grey, 2, seed=7).images.reshape(2, 7, 5)
