@@ -115,7 +115,8 @@ class Images(DrawingParams):
         seconds: float | None = None,
         scale: int | None = None,
     ) -> None:
-        """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name.
+        """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name. The
+        classes of images, where they are known, are in a table beside an array, or in the folder: classes.csv.
 
         A .gif or .apng, and a .webp or .png where `film` or one of the next two is given, is a film of the painting:
         frames, 2 to 256 (32); seconds until the last of them, 0.1 to 60 (3). scale, 1 to 16: pixels of the film or the
@@ -123,7 +124,13 @@ class Images(DrawingParams):
         """
         shown_film = saving.film_of(Path(path), film, frames, seconds, scale)
         saving.save_images(
-            self.array, Path(path), self.columns, film=shown_film, known=self.known, scale=int(scale or 1)
+            self.array,
+            Path(path),
+            self.columns,
+            film=shown_film,
+            known=self.known,
+            scale=int(scale or 1),
+            classes=self.classes,
         )
 
 
@@ -371,7 +378,7 @@ class Model:
             raise InvalidInput(f"data must be bytes, not {type(data).__name__}.", "data") from None
         file.check_model(self.codings, self.precision, self.config, "data")
         wanted = None if images is None else file.checked_images(images)
-        found = self.decode(file, wanted, "data", progress)
+        found, _ = self.decode(file, wanted, "data", progress)
         return found.reshape(-1, *self.config.image_shape)
 
     @spelled_out
@@ -425,23 +432,30 @@ class Model:
 
     def decode(
         self, file: CodeFile, wanted: Sequence[int] | None, param: str, progress: Progress = False
-    ) -> np.ndarray:
-        """Return images [n, N] uint8 of a file, the `wanted` ones in their order or all, some at a time."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return images [n, N] uint8 of a file, the `wanted` ones in their order or all, some at a time, and the label
+        of each, [n] int64, 0 where its code says none."""
         decoded = file.decoded(range(file.count) if wanted is None else wanted)
         try:
             images = np.empty((len(decoded), self.config.bytes), np.uint8)
         except MemoryError:
             reason = f"{param} holds more images than the memory has room for: decode some of them."
             raise InvalidInput(reason, param) from None
+        labels = np.zeros(len(decoded), np.int64)
         at_once = max(DECODED_AT_ONCE // (self.config.bytes * file.block), 1) * file.block
         with reporting(progress, "decoding", images.size) as report:
             for first in range(0, len(decoded), at_once):
                 part = decoded[first : first + at_once]
                 task = decode.plan(self.info, DecodeValues([file], part, self.codings, self.precision, param=param))
                 run_tasks(self.network, [task], **self._options, progress=after(images[:first].size, report))
-                images[first : first + at_once] = task.result().images
+                painted = task.result()
+                images[first : first + at_once] = painted.images
+                labels[first : first + at_once] = painted.labels
+        if wanted is None:
+            return images, labels
         row_of = {index: row for row, index in enumerate(decoded)}
-        return images if wanted is None else images[[row_of[index] for index in wanted]]
+        rows = [row_of[index] for index in wanted]
+        return images[rows], labels[rows]
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress = False) -> None:
         """Run tasks at once until all have ended; what: they do, for the bar."""

@@ -4,6 +4,7 @@ keeps pointing to its file. Only files are read: a pipe waits for somebody to wr
 import errno
 import os
 import sys
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 
@@ -44,6 +45,29 @@ def read_file(path: Path, most: int = MAX_INPUT) -> bytes:
 def read_input(path: Path) -> bytes:
     """Return the bytes of a file, or of standard input."""
     return sys.stdin.buffer.read() if path == STREAM else read_file(path)
+
+
+def check_output(out: Path, inputs: Iterable[Path] = (), *, may_be_folder: bool = False) -> None:
+    """Raise ValueError, before any work, where nothing can be written at `out`, or one of the inputs would be lost: it
+    is the same file, also by links, or it is in the folder that is written."""
+    if is_stream(out):
+        return
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"{out}: there is no directory {out.parent}")
+    if not os.access(out if out.is_dir() else out.absolute().parent, os.W_OK):
+        raise ValueError(f"{out} cannot be written: Permission denied")
+    if not out.exists():
+        return
+    if out.is_dir() and not may_be_folder:
+        raise ValueError(f"{out} is a folder; give the name of a file")
+    folder = out.resolve()
+    for path in inputs:
+        if not path.exists():
+            continue
+        if path.samefile(out):
+            raise ValueError(f"{out} is also an input, which would be lost; give another output")
+        if path.is_file() and path.resolve().parent == folder:
+            raise ValueError(f"{out} holds {path.name}, an input, with which the output would be mixed; give another")
 
 
 def write_output(path: Path, data: bytes) -> None:

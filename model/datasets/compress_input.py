@@ -16,6 +16,7 @@ from scanline.model.datasets import mnist
 from scanline.model.datasets.files import DataError, unpacked
 from scanline.model.datasets.folder import Refused, RefusedError, files_below, picture_bytes, printable
 from scanline.model.datasets.source import mapped_array
+from scanline.model.formats.code_file import SUFFIX
 from scanline.model.images.pictures import JPEG, open_picture
 from scanline.model.inputs import InvalidInput
 from scanline.model.named_files import STREAM, read_input
@@ -39,6 +40,12 @@ class CompressInput:
     def is_whole(self) -> bool:
         """Whether every picture of the folder is there."""
         return all(refused.reason != BROKEN for refused in self.refused)
+
+
+def input_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files at `paths`, but for files of codes, which folders of pictures may hold."""
+    files = [file for path in paths for file in (files_below(path, []) if path.is_dir() else [path])]
+    return [file for file in files if file.suffix != SUFFIX]
 
 
 def open_compress_input(paths: Sequence[Path], config: ModelConfig, split: str, classes: bool) -> CompressInput:

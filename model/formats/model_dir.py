@@ -31,11 +31,27 @@ GENERATION = "generation_config.json"
 CLASS_HEAD = "classes.safetensors"
 MAX_SMALL_BYTES = 10_000_000  # of each of these but the weights
 FILE_NAME = re.compile(r"\w[\w.-]{0,254}", re.ASCII)
+RUN = "run.json"  # of training
+WRITTEN = ("README.md", "samples.png", "classes.png", "loss.csv", "loss.png", EVALUATION, WEIGHTS)
+FILES = {".safetensors", ".pth", ".pt", ".ckpt", ".onnx", ".npy", ".png", ".json", ".zip"}  # how their names end
 MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
 
 
 class ModelDirectoryError(FileError):
     """A model directory that is wrong."""
+
+
+def check_out(directory: Path) -> None:
+    """Raise ValueError, before the work, where a model would be written to a path that is a file's, or would replace
+    files of a directory that is no model's."""
+    if directory.suffix.lower() in FILES and not directory.is_dir():
+        raise ValueError(f"{directory} is the name of a file; a model is a directory of several")
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file; name a directory")
+    if any((directory / name).exists() for name in (RUN, CONFIG)):
+        return
+    if found := [name for name in WRITTEN if (directory / name).exists()]:
+        raise ValueError(f"{directory} has a {found[0]} and is no model's directory; give another --out")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """Images written to a sheet, a film, an array or a folder, by the name of the output."""
 
+import csv
 import re
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,13 @@ from scanline.model.images.contact_sheet import class_sheet, gap_of, grid, sheet
 from scanline.model.images.film import Film, check_sides, requested
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.images.pictures import encode, encode_image, encode_npy
-from scanline.model.named_files import is_stream, write_output
+from scanline.model.named_files import check_output, is_stream, read_file, write_output
 
 SHEETS = (".png", ".webp")
 FILMS = {".gif": "gif", ".apng": "apng", ".webp": "webp", ".png": "apng"}  # the last two where a film is asked for
+PICTURES = {*FILMS, ".jpg", ".jpeg", ".bmp"}  # that a folder of pictures may have
+CLASSES, HEADINGS = "classes.csv", ["image", "class"]
+MAX_TABLE = 100_000_000  # bytes
 FORM = re.compile(r"\.[a-z][a-z0-9]*")  # of a file's name; v1.2 and run.2026-11-27 are folders
 
 
@@ -39,8 +44,7 @@ def check_out(out: Path, film: Film | None = None) -> Film | None:
         raise ValueError(f"{out}: write a .png or .webp sheet, a .gif film, a .npy array or a folder")
     if film is not None and kind not in FILMS:
         raise ValueError(f"{out}: a film or a scale needs a .gif, .webp, .png or .apng file")
-    if not out.absolute().parent.is_dir():
-        raise ValueError(f"{out}: there is no directory {out.parent}")
+    check_output(out, may_be_folder=not kind)
     if not kind and out.exists() and not out.is_dir():
         raise ValueError(f"{out} is no folder; give a folder, or a name that ends in .png, .webp, .gif or .npy")
     return Film() if film is None and kind in FILMS and kind not in SHEETS else film
@@ -61,6 +65,20 @@ def check_sheet(
             film.check_size(width, height, config.channels, FILMS[kind])
 
 
+def check_folder(out: Path, count: int) -> None:
+    """Raise ValueError where a folder has pictures that are none of `count` images, so that two runs would be mixed, or
+    where the table of classes would replace another file; to be called before the work."""
+    if (kind := _form(out)) in FILMS:
+        return
+    names = {file_name(number, count) for number in range(count)}
+    there = () if kind or not out.is_dir() else out.iterdir()
+    others = sorted(path.name for path in there if path.suffix.lower() in PICTURES and path.name not in names)
+    if others:
+        more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
+        raise ValueError(f"{out} has pictures of another run, {others[0]}{more}; give another folder, or empty it")
+    _read_classes(classes_file(out))
+
+
 def save_classes(
     images: np.ndarray,
     names: Sequence[str],
@@ -69,15 +87,16 @@ def save_classes(
     scale: int = 1,
     titles: Sequence[str] = (),
     known: np.ndarray | None = None,
+    classes: Sequence[str | None] = (),
 ) -> None:
     """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as `save_images` does; a sheet
-    or a film has a row for each class, after its name. titles: see `class_sheet`; known: `save_images`."""
+    or a film has a row for each class, after its name. titles: see `class_sheet`; known, classes: `save_images`."""
     film, kind = check_out(out, film), _form(out)
     if kind not in FILMS:
-        save_images(images.reshape(-1, *images.shape[2:]), out)
+        save_images(images.reshape(-1, *images.shape[2:]), out, classes=classes)
         return
-    classes, n, height, width = images.shape[:4]
-    appearance = None if film is None else film.appearance_frame(classes * n, (height, width), known)
+    rows, n, height, width = images.shape[:4]
+    appearance = None if film is None else film.appearance_frame(rows * n, (height, width), known)
     _write(out, class_sheet(images, names, scale if film is None else 1, titles), appearance, n, film)
 
 
@@ -90,23 +109,63 @@ def save_images(
     numbers: Sequence[int] | None = None,
     count: int | None = None,
     scale: int = 1,
+    classes: Sequence[str | None] = (),
 ) -> None:
     """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an array or a folder, by the name `out`.
 
     columns: of a sheet or a film, by default the nearest square. known: see `Film.appearance_frame`. numbers: of the
     images among `count`, which name the files of a folder; by default 0 to n - 1 of n. scale: of a sheet, see `sheet`.
+    classes: of each image, where any is known; a folder and an array have them in a table, see `classes_file`.
     """
     film, kind = check_out(out, film), _form(out)
     if kind == ".npy":
         write_output(out, encode_npy(images))
+        write_classes(out, list(map(str, range(len(images)))), classes)
     elif kind:
         n, height, width = images.shape[:3]
         appearance = None if film is None else film.appearance_frame(n, (height, width), known)
         _write(out, sheet(images, columns, scale if film is None else 1), appearance, columns, film)
     else:
+        count = count or len(images)
+        check_folder(out, count)
         out.mkdir(exist_ok=True)
-        for number, image in zip(numbers or range(len(images)), images, strict=True):
-            write_file(out / file_name(number, count or len(images)), encode_image(image, "png"), durable=False)
+        names = [file_name(number, count) for number in numbers or range(len(images))]
+        for name, image in zip(names, images, strict=True):
+            write_file(out / name, encode_image(image, "png"), durable=False)
+        write_classes(out, names, classes)
+
+
+def classes_file(out: Path) -> Path:
+    """Return the table of the classes of the images in a folder or an array."""
+    return out.with_suffix(f".{CLASSES}") if _form(out) else out / CLASSES
+
+
+def write_classes(out: Path, names: Sequence[str], classes: Sequence[str | None]) -> None:
+    """Write the table, with the classes of other images of the folder; where none is known, there is no table."""
+    path = classes_file(out)
+    others = {} if _form(out) else _read_classes(path)
+    known = others | {name: label or "" for name, label in zip(names, classes or [""] * len(names), strict=True)}
+    if any(known.values()):
+        table = StringIO()
+        csv.writer(table, lineterminator="\n").writerows([HEADINGS, *sorted(known.items(), key=_in_order)])
+        write_file(path, table.getvalue())
+    elif path.exists():
+        path.unlink()
+
+
+def _in_order(row: tuple[str, str]) -> tuple[int, str]:
+    """Return what sorts rows as their numbers are."""
+    return len(row[0]), row[0]
+
+
+def _read_classes(path: Path) -> dict[str, str]:
+    """Return the table; ValueError where the file is another one."""
+    if not path.exists():
+        return {}
+    rows = list(csv.reader(read_file(path, MAX_TABLE).decode(errors="replace").splitlines()))
+    if rows[:1] != [HEADINGS] or any(len(row) != len(HEADINGS) for row in rows):
+        raise ValueError(f"{path} is not a table of classes that scanline wrote; give another output, or move it")
+    return {row[0]: row[1] for row in rows[1:]}
 
 
 def _write(out: Path, picture: Image.Image, appear: np.ndarray | None, columns: int | None, film: Film | None) -> None:

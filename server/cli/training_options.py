@@ -229,7 +229,9 @@ class TrainingOptions:
 
     def check(self) -> None:
         """Raise ValueError for options that exclude each other, or a model directory that is in use."""
+        from scanline.model.datasets.compress_input import input_files
         from scanline.model.formats.model_dir import CONFIG
+        from scanline.model.named_files import check_output
         from scanline.model.training.run.state import FILE as STATE
 
         if self.class_head:
@@ -259,8 +261,8 @@ class TrainingOptions:
                 raise ValueError(f"--preset and {option} exclude each other: each decides the size of the network")
             if self.resume and self.preset is None:
                 raise ValueError(f"{option} is for a new run; --resume continues the model in {self.out}")
-        if self.compile_cache is not None and not self.compile_cache.parent.is_dir():
-            raise ValueError(f"{self.compile_cache}: there is no directory {self.compile_cache.parent}")
+        if self.compile_cache is not None:
+            check_output(self.compile_cache, [] if self.data is None else input_files([self.data]))
         if self.fetch and self.preset is None:
             raise ValueError("--fetch needs --preset, whose data set it downloads")
         if find_spec("matplotlib") is None:

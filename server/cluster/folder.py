@@ -25,7 +25,7 @@ from scanline.model.class_names import MAX_LISTED, listed_in
 from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
-from scanline.model.images.saving import file_name
+from scanline.model.images.saving import file_name, write_classes
 from scanline.model.named_files import read_file
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest
 from scanline.model.sampling_options import SamplingOptions
@@ -173,6 +173,9 @@ async def paint_folder(
         recipe = replace(recipe, n=n)
         recipe = with_digest(out, recipe, [replicas.digest, *(status.digest for status in replicas.known)])
         task = folder_task(recipe, missing, replicas, ModelInfo(config, defaults), out, progress)
+        names = (None, *config.class_names)
+        classes = [names[task.request.label_of(index)] for index in range(n)]
+        write_classes(out, [file_name(index, n) for index in range(n)], classes)
         job = Job(replace(task.request, id=next(replicas.request_ids)), task)
         with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
             async for _ in job.changes():

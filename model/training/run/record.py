@@ -8,11 +8,11 @@ from typing import Any
 
 from scanline.model.atomic import write_file
 from scanline.model.datasets.source import ImageSet
+from scanline.model.formats.model_dir import RUN
 from scanline.model.named_files import read_file
 from scanline.model.training.run.state import ResumeError
 
-FILE = "run.json"
-WRITTEN = ("README.md", "samples.png", "classes.png", "loss.csv", "loss.png", "evaluation.json", "model.safetensors")
+FILE = RUN
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,6 @@ class Run:
         """Write run.json, atomically."""
         text = json.dumps(asdict(self), indent=1) + "\n"
         write_file(directory / FILE, text)
-
-
-def check_out(directory: Path) -> None:
-    """ValueError where a run would replace a file in a directory that is no model's."""
-    if any((directory / name).exists() for name in (FILE, "config.json")):
-        return
-    if found := [name for name in WRITTEN if (directory / name).exists()]:
-        raise ValueError(f"{directory} has a {found[0]} and is no model's directory; give another --out")
 
 
 def describe(

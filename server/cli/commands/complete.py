@@ -47,8 +47,9 @@ def complete(
 ) -> None:
     """Complete occluded pictures. A sheet or a film has a row for each: as occluded, its completions, the original."""
     from scanline.model.images.contact_sheet import UNPAINTED
-    from scanline.model.images.saving import FILMS, check_sheet, film_of, save_classes, save_images
+    from scanline.model.images.saving import FILMS, check_folder, check_sheet, film_of, save_classes, save_images
     from scanline.model.inference import load
+    from scanline.model.named_files import check_output
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import CompleteValues
     from scanline.server.cli.sampling import check_one_mask, picture_files, print_summary, read_picture
@@ -57,6 +58,8 @@ def complete(
     shown_film = film_of(out, film, frames, seconds, scale)
     scale = scale or (LABELLED_SCALE if labels else 1)
     pictures = picture_files(pictures)
+    check_output(out, [*pictures, *([mask] if mask else []), zoo.find(model)], may_be_folder=True)
+    check_folder(out, len(pictures) * n)
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
@@ -80,12 +83,13 @@ def complete(
         kept = np.pad(kept, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=True)
     images = images.reshape(len(given), -1, *config.image_shape)
     kept = kept.reshape(-1, config.height, config.width)
+    classes = [name for one in painted for name in one.class_names(config)]
     if labels:
         rows = [picture.stem for picture in pictures] if len(pictures) > 1 else ()
         columns = ("occluded", *map(str, range(1, n + 1)), "original")
-        save_classes(images, rows, out, shown_film, scale, columns, kept)
+        save_classes(images, rows, out, shown_film, scale, columns, kept, classes)
     else:
-        save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept, scale=scale)
+        save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept, scale=scale, classes=classes)
 
     # What the known pixels cost, and how many of the particles still count, is part of the summary.
     bits = np.concatenate([one.bits_per_dim for one in painted])
@@ -97,6 +101,6 @@ def complete(
         words += f", at least {effective.min():.1f} of {run} particles effective"
     more: dict[str, object] = {**tasks[0].used}
     if tasks[0].label(0):
-        more["class"] = painted[0].class_names(config)[0]
+        more["class"] = classes[0]
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
     print_summary(bits, "completions", out, seed, as_json, more, words)

@@ -57,15 +57,14 @@ def compress(
     checked_images_a_code(images_a_code)
     if classes and class_name is not None:
         raise ValueError("--class and --classes exclude each other; give one of them")
-    if not out.absolute().parent.is_dir():
-        raise ValueError(f"{out}: there is no directory {out.parent}")
-    from scanline.model.datasets.compress_input import SPLITS, open_compress_input
+    from scanline.model.datasets.compress_input import SPLITS, input_files, open_compress_input
     from scanline.model.images import file_sizes
     from scanline.model.inference import load
-    from scanline.model.named_files import write_output
+    from scanline.model.named_files import check_output, write_output
 
     if split not in SPLITS:
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
+    check_output(out, input_files(pictures))
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     given = open_compress_input(pictures, config, split, classes)

@@ -38,12 +38,13 @@ def decompress(
         raise ValueError(f"{more[0]}: give one file; which images it is about is for --images")
     from scanline.model.formats.code_file import MAX_AT_ONCE, read
     from scanline.model.formats.model_dir import load_config
-    from scanline.model.images.saving import check_out, check_sheet, save_images
+    from scanline.model.images.saving import check_folder, check_out, check_sheet, save_images
     from scanline.model.inference import load
     from scanline.model.inputs import ranges
-    from scanline.model.named_files import read_input
+    from scanline.model.named_files import check_output, read_input
 
     shown_film = check_out(out)
+    check_output(out, [file], may_be_folder=True)
     codes = read(read_input(file), str(file))
     if codes.count > MAX_AT_ONCE and not images:
         raise ValueError(f"{file} holds {codes.count:,} images, more than {MAX_AT_ONCE:,}; choose some by --images")
@@ -61,8 +62,17 @@ def decompress(
     loaded = load(model, device=device, precision=codes.precision, backend=backend)
     codes.check_model(loaded.codings, loaded.precision, loaded.config, str(file))
     check_sheet(out, shown_film, len(wanted or range(codes.count)), loaded.config)
+    check_folder(out, codes.count)
     with model_bar("decoding") as progress:
-        found = loaded.decode(codes, wanted, str(file), progress)
-    save_images(found.reshape(-1, *loaded.config.image_shape), out, film=shown_film, numbers=wanted, count=codes.count)
+        found, labels = loaded.decode(codes, wanted, str(file), progress)
+    names = (None, *loaded.config.class_names)
+    save_images(
+        found.reshape(-1, *loaded.config.image_shape),
+        out,
+        film=shown_film,
+        numbers=wanted,
+        count=codes.count,
+        classes=[names[label] for label in labels],
+    )
     summary = json.dumps({"out": str(out), "n": len(found), "model": model})
     print_result(out, summary if as_json else f"{len(found)} images in {out}")

@@ -64,13 +64,16 @@ def evaluate(
     from scanline.model import datasets, zoo
     from scanline.model.evaluation.evaluate import evaluate as run
     from scanline.model.evaluation.report import REPORT
-    from scanline.model.formats.model_dir import load_config, read_evaluation
+    from scanline.model.formats.model_dir import EVALUATION, load_config, read_evaluation
+    from scanline.model.named_files import check_output
     from scanline.model.resources import limit_torch_threads
     from scanline.model.training.run.card import renew_card
 
     limit_torch_threads()
     directory = zoo.find(model)
     report = directory / REPORT if report is None else report
+    if save:
+        check_output(directory / EVALUATION)
     if fetch:  # the folder may be empty yet: which set it is for, the model's shape says
         config = load_config(directory)
         datasets.fetch(datasets.of_shape(config.height, config.width, config.channels), data)

@@ -24,7 +24,11 @@ def import_checkpoint(
     from scanline.model import datasets
     from scanline.model.formats.checkpoint import save_model
     from scanline.model.formats.fast_transformers import ForeignCheckpointError, dataset_of, from_state, read_checkpoint
+    from scanline.model.formats.model_dir import CONFIG, check_out
 
+    check_out(out)
+    if (out / CONFIG).exists():
+        raise ValueError(f"{out} already holds a model; name another directory")
     state = read_checkpoint(checkpoint)
     try:
         histogram = None

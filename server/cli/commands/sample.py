@@ -61,13 +61,15 @@ def sample(
     if cluster is None:
         zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
     from scanline.model.class_names import listed_in
-    from scanline.model.images.saving import check_sheet, film_of, save_classes, save_images
+    from scanline.model.images.saving import check_folder, check_sheet, film_of, save_classes, save_images
     from scanline.model.inference import load
+    from scanline.model.named_files import check_output
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import PaintValues
     from scanline.server.cli.sampling import print_summary
 
     shown_film = film_of(out, film, frames, seconds, scale)
+    check_output(out, [] if cluster else [zoo.find(model)], may_be_folder=True)
     if each_class and class_name is not None:
         raise ValueError("--class and --each-class exclude each other; give one of them")
     if cluster is not None:
@@ -97,17 +99,19 @@ def sample(
     n = tasks[0].count
     columns = n if each_class else tasks[0].columns
     check_sheet(out, shown_film, n * len(tasks), config, columns, scale or 1)
+    check_folder(out, n * len(tasks))
     with model_bar("painting") as progress:
         loaded.run(tasks, "painting", progress)
     painted = [task.result() for task in tasks]
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
+    shown = [name for batch in painted for name in batch.class_names(config)]
     if each_class:
-        save_classes(images, config.class_names, out, shown_film, scale or 1)
+        save_classes(images, config.class_names, out, shown_film, scale or 1, classes=shown)
     else:
-        save_images(images[0], out, columns, film=shown_film, scale=scale or 1)
+        save_images(images[0], out, columns, film=shown_film, scale=scale or 1, classes=shown)
     bits = np.concatenate([batch.bits_per_dim for batch in painted])
     more: dict[str, object] = {**tasks[0].used}
-    if shown := [name for batch in painted for name in batch.class_names(config)]:
+    if shown:
         more["classes"] = shown
     print_summary(bits, "images", out, seed, as_json, more)
 

@@ -29,6 +29,7 @@ ENOUGH_UPDATES = {True: 10, False: 300}  # for recognisable strokes; True: from 
 def train(**given: Any) -> None:
     """Train a model on pictures. Options that are not given keep the preset's values, or those of the resumed run."""
     from scanline.model.device import peak_flops, resolve_device
+    from scanline.model.formats.model_dir import check_out
     from scanline.model.resources import limit_torch_threads
     from scanline.model.training.data.positions import PositionSampler
     from scanline.model.training.loop import train as run_updates
@@ -37,7 +38,6 @@ def train(**given: Any) -> None:
     from scanline.model.training.run.label_check import check_labels
     from scanline.model.training.run.plan import plan, shipped_start
     from scanline.model.training.run.plateau import FOLDER
-    from scanline.model.training.run.record import check_out
     from scanline.model.training.run.sizing import UNBOUNDED, count_weights, operations_per_image
 
     options = TrainingOptions(**given)

@@ -42,7 +42,7 @@ def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, images[[2, 3, 0, 1]])  # by name
     for part in ("0", "1"):  # of several parts in one folder, none replaces another
         done("decompress", file, "--model", model, "-o", tmp_path / "run.2", "--images", part)
-    assert sorted(os.listdir(tmp_path / "run.2")) == ["0.png", "1.png"]
+    assert sorted(os.listdir(tmp_path / "run.2")) == ["0.png", "1.png", "classes.csv"]
 
 
 @pytest.mark.parametrize("kind", ["npy", "idx", "png"])

@@ -121,6 +121,7 @@ async def test_a_written_number_is_a_list(
     row = load(digits_directory, device="cpu").sample(class_name=["2", "0", "2", "6"], seed=3)
     for index, image in enumerate(row):
         np.testing.assert_array_equal(Image.open(tmp_path / f"{index}.png"), image)
+    assert (tmp_path / "classes.csv").read_text() == "image,class\n0.png,2\n1.png,0\n2.png,2\n3.png,6\n"
     (tmp_path / "2.png").unlink()
     assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 1)
     assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 0)

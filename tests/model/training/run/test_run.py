@@ -14,13 +14,14 @@ import torch
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.checkpoint import save_model
+from scanline.model.formats.model_dir import check_out
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.run import sizing
 from scanline.model.training.run.clock import LONGEST_WARM_UP, ROW_SECONDS, ROW_UPDATES, RunClock
 from scanline.model.training.run.first_weights import first_weights
-from scanline.model.training.run.record import FILE, Run, check_out, check_same_images, describe, load_run
+from scanline.model.training.run.record import FILE, Run, check_same_images, describe, load_run
 from scanline.model.training.run.sizing import count_weights, network, recipe
 from scanline.model.training.run.state import ResumeError
 from tests.support import small_models

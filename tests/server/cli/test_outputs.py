@@ -1,0 +1,131 @@
+"""What is written: never over an input or among the pictures of another run, and with the classes that are known."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.images.saving import save_images
+from scanline.model.inference import load
+from tests.support import shapes
+from tests.support.commands import done, refused
+from tests.support.pictures import encode, noise
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """7 x 5 grey pixels, of the classes circle, square and star."""
+    return shapes.save(tmp_path / "model")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with a.png, b.png, c.npy, m.png and d.scan, an archive's name with pictures in it."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name, image in zip(("a.png", "b.png", "m.png"), noise(3, 7, 5), strict=True):
+        (folder / name).write_bytes(encode(image))
+    np.save(folder / "c.npy", noise(2, 7, 5))
+    (folder / "link").symlink_to("a.png")
+    (folder / "hard").hardlink_to(folder / "a.png")
+    (folder / "up").symlink_to(folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def contents(folder: Path) -> list[bytes]:
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    return [path.read_bytes() for path in files]
+
+
+OVER_INPUTS = [
+    "compress --model MODEL a.png -o a.png",
+    "compress --model MODEL b.png a.png -o link",
+    "compress --model MODEL a.png -o hard",
+    "compress --model MODEL link -o ../pictures/a.png",
+    "compress --model MODEL c.npy -o up/c.npy",
+    "compress --model MODEL . -o b.png",
+    "complete --model MODEL a.png --keep-rows 3 -n 1 --out a.png",
+    "complete --model MODEL a.png --mask m.png -n 1 --out m.png",
+    "complete --model MODEL . --keep-rows 3 -n 1 --out b.png",
+    "complete --model MODEL a.png --keep-rows 3 -n 1 --out .",
+    "complete --model MODEL up/a.png --keep-rows 3 -n 1 --out up",
+    "decompress --model MODEL c.npy -o c.npy",
+    "train --data c.npy --compile-cache c.npy --out new",
+]
+
+
+@pytest.mark.parametrize("words", OVER_INPUTS)
+def test_no_command_overwrites_its_input(model: Path, folder: Path, words: str) -> None:
+    before = contents(folder)
+    said = refused(*words.replace("MODEL", str(model)).split())
+    assert "is also an input, which would be lost" in said or "an input, with which the output would be mixed" in said
+    assert contents(folder) == before
+
+
+def test_a_model_is_neither_exported_over_itself_nor_imported_over_another_one(model: Path, tmp_path: Path) -> None:
+    before = contents(model)
+    checkpoint = tmp_path / "weights.pth"
+    assert "is also an input" in refused("export", model, model / "model.safetensors")
+    assert "already holds a model" in refused("import", checkpoint, model)
+    assert "is the name of a file" in refused("import", checkpoint, tmp_path / "new.safetensors")
+    assert "is the name of a file" in refused("train", "--data", tmp_path, "--out", checkpoint)
+    assert contents(model) == before
+
+
+def test_a_file_is_not_written_where_a_folder_is(model: Path, folder: Path) -> None:
+    assert refused("compress", "a.png", "-o", folder).endswith("is a folder; give the name of a file")
+    assert refused("export", model, folder).endswith("is a folder; give the name of a file")
+
+
+def test_two_runs_are_not_mixed_in_a_folder(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "many"
+    sample = f"sample --model {model} --class none --out {out}".split()
+    done(*sample, "-n", 3)
+    mixed = f"{out} has pictures of another run, 0.png and 2 more; give another folder, or empty it"
+    assert refused(*sample, "-n", 12) == mixed
+    with pytest.raises(ValueError, match=r"has pictures of another run, 0\.png and 2 more"):
+        save_images(noise(12, 7, 5), out)
+    done(*sample, "-n", 5)  # replaces all of them
+    assert sorted(os.listdir(out)) == [f"{number}.png" for number in range(5)]
+    assert "has pictures of another run, 3.png and 1 more" in refused(*sample, "-n", 3)
+    (out / "scan.JPG").touch()
+    assert "has pictures of another run, scan.JPG;" in refused(*sample, "-n", 5)
+
+
+def _sampled(model: Path, out: Path) -> None:
+    done(*f"sample --model {model} --each-class -n 1 --out {out}".split())
+
+
+def _saved(model: Path, out: Path) -> None:
+    images = load(model, device="cpu").sample(class_name=["circle", "square", "star"])
+    images.save(out)
+
+
+Write = Callable[[Path, Path], None]
+
+
+@pytest.mark.parametrize("write", [_sampled, _saved])
+@pytest.mark.parametrize(("name", "table"), [("each", "each/classes.csv"), ("each.npy", "each.classes.csv")])
+def test_classes_go_with_images(model: Path, folder: Path, write: Write, name: str, table: str) -> None:
+    write(model, folder / name)
+    classes = folder / table
+    assert classes.read_text().replace(".png", "") == "image,class\n0,circle\n1,square\n2,star\n"
+    done(*f"sample --model {model} --class none -n 3 --out {folder / name}".split())
+    assert not classes.exists()
+
+
+def test_classes_that_codes_say_go_with_their_images(model: Path, folder: Path) -> None:
+    done(*f"sample --model {model} --class star -n 2 --seed 1 --out stars.npy".split())
+    done(*f"compress stars.npy --model {model} --class star --images-a-code 1 -o a.scan".split())
+    for number in (1, 0):  # in parts, whose table is one
+        done(*f"decompress a.scan --model {model} --images {number} -o out".split())
+    assert (folder / "out/classes.csv").read_text() == "image,class\n0.png,star\n1.png,star\n"
+
+
+def test_a_table_of_somebody_else_is_not_replaced(model: Path, folder: Path) -> None:
+    (folder / "any.classes.csv").write_text("name,grade\nAda,1\n")
+    said = refused(*f"sample --model {model} --out any.npy".split())
+    assert "is not a table of classes that scanline wrote" in said
