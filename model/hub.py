@@ -210,7 +210,16 @@ def _one_sentence(api: Any, name: str, start: str) -> Iterator[None]:
         cause = error
         while isinstance(cause, vague) and isinstance(cause.__cause__, Exception):
             cause = cause.__cause__
-        raise ValueError(sentences.get(type(cause)) or f"{start} {_reason(api, cause)}") from None
+        sentence = None if _refuses_token(cause) else sentences.get(type(cause))
+        raise ValueError(sentence or f"{start} {_reason(api, cause)}") from None
+
+
+def _refuses_token(error: Exception) -> bool:
+    """Return whether the Hub does not know the token that was sent, of which it also says that a repository is not
+    there."""
+    from huggingface_hub import errors, get_token
+
+    return isinstance(error, errors.HfHubHTTPError) and error.response.status_code == 401 and get_token() is not None
 
 
 def _reason(api: Any, error: Exception) -> str:
@@ -221,10 +230,13 @@ def _reason(api: Any, error: Exception) -> str:
     if isinstance(error, errors.OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE is set"
     if isinstance(error, errors.HfHubHTTPError):
+        said = " ".join((error.server_message or "").split()).rstrip(".")
+        saying = f", {said}" if said else ""
+        if _refuses_token(error):
+            return f"{api.endpoint} refuses the token that is set{saying}; {LOG_IN}, or log out"
         if error.response.status_code == 401:
             return f"{api.endpoint} wants a token; {LOG_IN}"
-        said = " ".join((error.server_message or "").split())
-        return f"{api.endpoint} answers {error.response.status_code}" + (f", {said}" if said else "")
+        return f"{api.endpoint} answers {error.response.status_code}{saying}"
     if isinstance(error, errors.HfHubHTTPError.__bases__[0]):
         return f"{api.endpoint} cannot be reached ({text})"
     return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else text

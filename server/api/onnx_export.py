@@ -16,6 +16,7 @@ from pathlib import Path
 
 from scanline.model.extras import MissingExtraError
 from scanline.model.safe_path import ENVIRONMENT
+from scanline.server.runtime import stderr
 
 MAX_KEPT_BYTES = 256_000_000  # of all files; a larger file is an error
 EXPORT_SECONDS = 180.0  # most of it imports torch, on a busy machine
@@ -98,6 +99,7 @@ class Exports:
 
 def main() -> None:
     """Write the file of the model in the directory of the first argument to the standard output."""
+    stderr.install()
     os.nice(10)  # painting comes first
     os.environ["OMP_NUM_THREADS"] = "1"
     from scanline.model.formats.checkpoint import load_model

@@ -21,10 +21,23 @@ def main() -> None:
 
 def _main() -> None:
     _open_standard_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            with suppress(OSError):
-                stream.reconfigure(errors="backslashreplace")  # for a terminal without the letters of a class's name
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        with suppress(OSError):
+            sys.stdout.reconfigure(errors="backslashreplace")  # for a terminal without the letters of a class's name
+    from scanline.server.runtime import stderr
+
+    is_server = sys.argv[1:2] == ["serve"]
+    stderr.install(sys.argv[2:] if is_server else ())
+    try:
+        _run()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        _stop(f"{error.filename}: {reason}" if error.filename else reason)
+    except (ValueError, ArithmeticError, MemoryError, ImportError) as error:
+        _stop(str(error) or type(error).__name__)
+
+
+def _run() -> None:
     if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
         # Until the server handles it. Without a handler Linux does not send it to process 1 of a container.
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
@@ -35,12 +48,7 @@ def _main() -> None:
         gc.disable()  # until the server runs (memory.py): imports leave next to no garbage
     from scanline.server.cli.app import app
 
-    try:
-        app()
-    except OSError as error:
-        _stop(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (ValueError, ArithmeticError) as error:
-        _stop(str(error))
+    app()
 
 
 def _open_standard_streams() -> None:

@@ -65,11 +65,13 @@ class ServedModel(ModelInfo):
 
     @property
     def failure(self) -> str | None:
-        """Reason of the failure, without the path of its directory, because any client may read this."""
+        """Reason of the failure, without the paths of its files, because any client may read this."""
         if self.state != "failed":
             return None
         reason = self.engine.load_error or self.engine.failure_reason
-        return reason.replace(str(self.engine.options.directory), self.id)
+        for directory in (self.engine.directory, self.engine.options.directory):
+            reason = reason.replace(str(directory), self.id)
+        return reason
 
 
 class ModelRegistry:

@@ -14,7 +14,7 @@ import sys
 import threading
 from multiprocessing.connection import Connection
 
-from scanline.server.runtime import logs
+from scanline.server.runtime import logs, stderr
 
 log = logging.getLogger("scanline.server")
 
@@ -28,6 +28,7 @@ def set_up(connection: Connection, log_format: str, log_level: str) -> None:
     interpreter hangs. That signal follows the thread that started the process, which must live as long as the server.
     `ps` and `top` show the process by the name that multiprocessing gave it, of which Linux keeps 15 bytes.
     """
+    stderr.install()
     logs.configure(log_format, log_level)
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None).prctl

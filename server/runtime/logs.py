@@ -8,7 +8,6 @@ A thread writes the lines, so that a reader who stands still stops that thread a
 """
 
 import logging
-import os
 import sys
 import threading
 import time
@@ -22,13 +21,14 @@ from typing import Any, Literal
 
 import structlog
 
+from scanline.server.runtime.stderr import STDERR, write_all
+
 Format = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 
 LINES, LINES_PER_SECOND = 100.0, 5.0  # of one kind: at once, and from then on
 TRACEBACK_LINES = 10.0  # that a traceback counts as
 MAX_KINDS = 1000
-STDERR = 2
 MAX_WAITING = 10_000  # lines
 FLUSH_SECONDS = 1.0  # that the exit of a process waits for its last lines
 
@@ -97,10 +97,7 @@ class LogWriter(QueueHandler):
             if isinstance(line, threading.Event):
                 line.set()
                 continue
-            try:
-                while line:
-                    line = line[os.write(file, line) :]
-            except OSError:  # its reader has left, its disk is full
+            if not write_all(file, line):
                 self.dropped += 1
 
 

@@ -3,9 +3,11 @@
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,19 @@ def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(a_hub: LocalH
         zoo.find(name)
     assert str(raised.value) == FAULTS[name].format(url=a_hub.url)
     assert not {file for file in a_hub.downloaded() if file.endswith(("safetensors", "bin"))}
+
+
+def test_a_token_that_has_expired_is_named_with_the_words_of_the_hub(
+    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hub answers with 401 for public models too, and for one that is not there."""
+    a_hub.add("org/digits", directory)
+    monkeypatch.setenv("HF_TOKEN", "hf_expired")
+    said = f"{a_hub.url} refuses the token that is set, Invalid username or password; log in by `hf auth login` or set"
+    for ask in (zoo.find, partial(hub.push, directory)):
+        for name in ("org/digits", "org/none"):
+            with pytest.raises(ValueError, match=re.escape(said)):
+                ask(name)
 
 
 def test_without_the_library_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, 
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_process import EngineProcess, UnkillableEngineError
-from scanline.server.engine.local.model_copy import ModelCopy
+from scanline.server.engine.local.model_copy import KEEP_SECONDS, ModelCopy
 from scanline.server.engine.local.quarantine import Quarantine
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
@@ -55,6 +55,7 @@ class EngineClient(EngineHandle):
         """Start the process, on the running event loop; `ready` is set once the model is loaded."""
         self.process = self._started_process()
         self.supervisor = asyncio.create_task(self._supervise())
+        self.keeping = asyncio.create_task(self._keep_copy())
 
     @property
     def directory(self) -> Path:
@@ -93,6 +94,12 @@ class EngineClient(EngineHandle):
         await self.supervisor
         self.counters.end_engine(id(self))
         self.copy.remove()
+
+    async def _keep_copy(self) -> None:
+        await self.loaded.wait()
+        while True:
+            await asyncio.to_thread(self.copy.keep)
+            await asyncio.sleep(KEEP_SECONDS)
 
     def _started_process(self) -> EngineProcess:
         options = replace(self.options, copy=self.copy.directory, is_copied=self.ready is not None)
@@ -163,7 +170,9 @@ class EngineClient(EngineHandle):
         try:
             while True:
                 try:
-                    process = process or self._started_process()
+                    if process is None:
+                        await asyncio.to_thread(self.copy.keep)
+                        process = self._started_process()
                     self.process = process
                     how = await process.wait_for_death()
                 except (OSError, RuntimeError) as error:  # no room for a process or a thread: as a crash
@@ -213,6 +222,7 @@ class EngineClient(EngineHandle):
 
     def _end(self) -> None:
         """Fail what still waits: no other engine is started."""
+        self.keeping.cancel()
         if not self.closing.is_set():
             self.failed.set()
         self._fail_all(STOPPED)

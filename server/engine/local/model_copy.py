@@ -3,15 +3,21 @@
 The small files are copied by the server when it makes the copy; the weights by the first engine, because they may take
 long. Every later engine loads from the copy. A copy is removed with its server; one whose server was killed is removed
 by the next server that makes one.
+
+Machines clean their temporary directories of what is some days old. A copy's files never look old, and systemd leaves
+out a directory that is locked. What is gone nevertheless is written again from the open files.
 """
 
+import errno
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
 import weakref
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from scanline.model.formats import model_dir
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, weight_files
@@ -21,6 +27,9 @@ PREFIX = "scanline-model-"
 LOCK = "lock"  # of a copy; held as long as its server lives
 SMALL_FILES = (model_dir.CONFIG, model_dir.INDEX, model_dir.EVALUATION, model_dir.GENERATION, model_dir.CLASS_HEAD)
 CHUNK_BYTES = 1 << 20
+KEEP_SECONDS = 3600.0  # less than the age of files that any machine removes
+
+log = logging.getLogger("scanline.server")
 
 
 class ModelCopy:
@@ -31,7 +40,10 @@ class ModelCopy:
         try:
             _remove_abandoned()
             root = Path(tempfile.mkdtemp(prefix=PREFIX))
-            self.remove = weakref.finalize(self, _remove, root, _lock(root))  # also called when the process exits
+            self.files: dict[str, int] = {}  # descriptors by name
+            self.keeping = Lock()
+            # also called when the process exits
+            self.remove = weakref.finalize(self, _remove, root, _locks(root), self.files)
             self.directory = root / source.name
             self.directory.mkdir()
             for name in SMALL_FILES:
@@ -40,6 +52,30 @@ class ModelCopy:
                     shutil.copy2(source / name, self.directory / name)
         except OSError as error:
             raise ValueError(f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}") from None
+
+    def keep(self) -> None:
+        """Open what is new, write again what is gone, and let all look new. Called once an engine has loaded it, before
+        another one loads it, and each KEEP_SECONDS."""
+        root = self.directory.parent
+        try:
+            with self.keeping:
+                if not self.remove.alive:
+                    return
+                with suppress(FileExistsError):
+                    root.mkdir(0o700)
+                if root.lstat().st_uid != os.geteuid():
+                    raise PermissionError(errno.EPERM, "another user has made it", str(root))
+                self.directory.mkdir(exist_ok=True)
+                for path in self.directory.iterdir():
+                    if path.name not in self.files:
+                        self.files[path.name] = os.open(path, os.O_RDONLY)
+                for name, file in self.files.items():
+                    path = self.directory / name
+                    if not path.exists():
+                        _write(file, path)
+                    os.utime(path)
+        except OSError as error:
+            log.warning("the copy of a model cannot be kept: %s: %s", error.filename, error.strerror)
 
 
 def copy_weights(source: Path, target: Path) -> None:
@@ -67,17 +103,29 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _lock(root: Path) -> int:
-    """Return the descriptor of a lock that is never seen unlocked while this process lives."""
+def _locks(root: Path) -> list[int]:
+    """Return the descriptors of a lock that is never seen unlocked while this process lives, and of the directory's."""
     descriptor = os.open(root / "new", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     (root / "new").rename(root / LOCK)
-    return descriptor
+    directory = os.open(root, os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    return [descriptor, directory]
 
 
-def _remove(root: Path, lock: int) -> None:
+def _write(file: int, path: Path) -> None:
+    """Write what is in a file whose name is gone."""
+    os.lseek(file, 0, os.SEEK_SET)
+    part = path.with_name(f".{path.name}")  # an engine may be reading already
+    with open(file, "rb", closefd=False) as read, part.open("wb") as written:
+        shutil.copyfileobj(read, written, CHUNK_BYTES)
+    part.replace(path)
+
+
+def _remove(root: Path, locks: list[int], files: dict[str, int]) -> None:
     shutil.rmtree(root, ignore_errors=True)
-    os.close(lock)
+    for descriptor in (*locks, *files.values()):
+        os.close(descriptor)
 
 
 def _remove_abandoned() -> None:

@@ -2,7 +2,10 @@
 
 import gc
 
+from scanline.server.runtime import stderr
+
 gc.disable()
+stderr.install()  # libraries warn when they are imported
 
 from scanline.model.backends import cpu  # noqa: E402
 from scanline.model.formats import checkpoint  # noqa: E402

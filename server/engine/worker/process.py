@@ -137,15 +137,18 @@ def _main(options: EngineOptions, connection: Connection) -> None:
         run(Engine(generator), connection)
     except ValueError as error:
         message = str(error)
-        connection.send([CannotLoad(message.replace(str(options.copy or options.directory), str(options.directory)))])
+        if not options.is_copied:  # later the copy is what is wrong
+            message = message.replace(str(options.copy or options.directory), str(options.directory))
+        connection.send([CannotLoad(message)])
     except (EOFError, BrokenPipeError, ConnectionResetError):
         log.info("the server process ended: the engine exits")
     except Exception as error:
-        if not (reason := unrecoverable(error, wait_for_device)):
-            raise
-        log.critical("%s: the engine exits and the server starts a new one (%s)", reason, error)
+        if reason := unrecoverable(error, wait_for_device):
+            log.critical("%s: the engine exits and the server starts a new one (%s)", reason, error)
+        else:
+            log.critical("the engine exits", exc_info=error)
         logging.shutdown()
-        os._exit(UNRECOVERABLE)
+        os._exit(UNRECOVERABLE if reason else 1)
 
 
 def run(engine: "Engine", connection: Connection) -> None:

@@ -129,6 +129,9 @@ def main(
             return await running.run(part, main_process.models, listening, keys, certificate, main_process)
         except ValueError:  # no model can be loaded, as the main process says
             return 1
+        except Exception:
+            log.critical("the API process exits", exc_info=True)
+            return 1
 
     sys.exit(asyncio.run(serve()))
 

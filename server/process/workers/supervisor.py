@@ -165,6 +165,9 @@ class Supervisor:
                 return 0
 
     async def _run_one(self) -> int:
+        for model in self.models.all.values():
+            if isinstance(model.engine, EngineClient):  # whose files it reads
+                await asyncio.to_thread(model.engine.copy.keep)
         given = self.settings, self.listening, self.keys, self.certificate
         process = ApiProcess(*given, self.statuses(), self.find_engine, self.methods)
         self.running.add(process)

@@ -187,7 +187,7 @@ async def test_an_engine_that_cannot_be_restarted_is_given_up(
     """The server's copy of its model is damaged after the first load."""
     monkeypatch.setattr("scanline.server.engine.local.engine_client.RESTART_DELAYS", (0.0, 0.0))
     engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
-    (engine.directory / "model.safetensors").unlink()
+    os.truncate(engine.directory / "model.safetensors", 100)
     with engine.paint(engines.ENDLESS, seed=0, temperature=1.0) as job:
         engine.signal(signal.SIGKILL)
         with pytest.raises(EngineFailedError, match="stopped while it worked on this request"):
@@ -195,6 +195,7 @@ async def test_an_engine_that_cannot_be_restarted_is_given_up(
     await engine.close()
     assert engine.failed.is_set()
     assert engine.load_error is not None
+    assert str(engine.directory) in engine.load_error, "not the model's own directory"
     assert "2 crashes in a row without a finished image: it is not started again" in caplog.text
 
 

@@ -1,6 +1,8 @@
 """A server's copy of a model's files, with which a restarted engine paints the model that was served before, or not."""
 
 import asyncio
+import fcntl
+import multiprocessing
 import os
 import re
 import shutil
@@ -8,8 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +168,52 @@ async def test_files_that_change_change_no_image_and_no_request_to_come(
     np.testing.assert_array_equal(first.task.images, paint(grey, IMAGES, seed=1).images)
     np.testing.assert_array_equal(second.task.images, paint(grey, 3, seed=2).images)
     assert not engine.directory.exists()  # the copy goes with the engine
+
+
+def remove_files(temporary: Path) -> None:
+    """As a machine cleans its temporary directory: sockets in use stay."""
+    for path in temporary.rglob("*"):
+        if path.is_file():
+            path.unlink()
+
+
+def remove_all(temporary: Path) -> None:
+    """As above, but also sockets: that of the fork server, and the directory of the copy."""
+    shutil.rmtree(temporary)
+    temporary.mkdir()
+
+
+@pytest.mark.parametrize("clean", [remove_files, remove_all])
+async def test_an_engine_restarts_where_temporary_files_were_removed(
+    directory: Path, grey: Transformer, temporary: Path, clean: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forkserver._forkserver, "_forkserver_address", None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(forkserver._forkserver, "_forkserver_pid", None)  # type: ignore[attr-defined]
+    monkeypatch.delitem(multiprocessing.current_process()._config, "tempdir", raising=False)  # type: ignore[attr-defined]
+    engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
+    shutil.rmtree(directory)
+    clean(temporary)
+    engine.signal(signal.SIGKILL)
+    with engine.paint(3, seed=2) as job:
+        await with_deadline(job.wait())
+    await engine.close()
+    np.testing.assert_array_equal(job.task.images, paint(grey, 3, seed=2).images)
+
+
+def test_files_of_a_copy_never_look_old(grey_directory: Path, temporary: Path) -> None:
+    copy = ModelCopy(grey_directory)
+    config = copy.directory / "config.json"
+    os.utime(config, (0, 0))
+    copy.keep()
+    assert config.stat().st_mtime == pytest.approx(time.time(), abs=PATIENCE)
+    # systemd-tmpfiles leaves out what is below a directory that another process has locked
+    root = os.open(copy.directory.parent, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(root)
+    copy.remove()
+    copy.keep()
+    assert list(temporary.iterdir()) == []
 
 
 async def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
