@@ -68,7 +68,18 @@ class Engine:
         return not self.requests and self.prefills.idle and not self.refused
 
     def accept(self, command: GenerateRequest | ScoreRequest | Cancel) -> None:
-        """Queue a request or drop one; its work is done in later ticks."""
+        """Queue a request or drop one; its work is done in later ticks. One that cannot be queued fails alone."""
+        try:
+            self._accept(command)
+        except Exception as error:
+            if unrecoverable(error, self.generator.synchronize):
+                raise
+            log.exception("a request could not be queued or dropped; it fails")
+            request = command.request if isinstance(command, Cancel) else command.id
+            self._drop(request)
+            self.refused.append(Failed(request, FAILED))
+
+    def _accept(self, command: GenerateRequest | ScoreRequest | Cancel) -> None:
         match command:
             case Cancel():
                 self._drop(command.request)

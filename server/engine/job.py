@@ -4,12 +4,17 @@ What has come back of the images is the task's. A job of another process's reque
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 
 from scanline.model.sampling.messages import Event, Failed, Finished, Request, Scheduled, Scored, ScoreRequest
 from scanline.model.tasks.task import Task
 from scanline.server.engine.queue_limits import Reservation
+
+log = logging.getLogger("scanline.engine")
+
+NOT_TAKEN_IN = "The server failed while it took in the results of this request; its log says why."
 
 
 class EngineFailedError(Exception):
@@ -94,6 +99,17 @@ class Job:
             self.ended.set()
             if self.reservation is not None and self.reservation.on_ended is not None:
                 self.reservation.on_ended()
+
+    def deliver(self, event: Event) -> bool:
+        """Take in an event of the engine; where that fails, the request fails alone. Return whether the engine is to be
+        told that the request is not needed any more."""
+        try:
+            self.receive(event)
+        except Exception:
+            log.exception("an event of a request could not be taken in; the request fails")
+            self.receive(Failed(self.id, NOT_TAKEN_IN))
+            return True
+        return False
 
     async def wait(self) -> None:
         """Return when all images are done; EngineFailedError where the request failed."""

@@ -156,7 +156,8 @@ class EngineClient(EngineHandle):
         self._send_admitted()
 
     def _deliver(self, job: Job, event: Event) -> None:
-        job.receive(event)
+        if job.deliver(event) and self.process is not None:
+            self.process.pipe.send(Cancel(job.id))
         if isinstance(event, Finished | Scored):
             self.quarantine.finished(job.id)
             self.unproductive_crashes = 0

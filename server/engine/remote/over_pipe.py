@@ -6,6 +6,7 @@ messages and its events.
 
 import asyncio
 import itertools
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
@@ -24,6 +25,8 @@ from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.relay_job import RelayJob
 from scanline.server.engine.remote.remote_engine import RemoteEngine
 from scanline.server.engine.remote.status import EngineStatus
+
+log = logging.getLogger("scanline.server")
 
 Methods = Mapping[str, Callable[[Any], Coroutine[Any, Any, Any]]]
 Statuses = dict[str, EngineStatus]  # by model, in the order of the registry
@@ -47,12 +50,17 @@ class Call:
     argument: Any
 
 
+class CallError(Exception):
+    """A method of the other process failed, whose log says why."""
+
+
 @dataclass(frozen=True)
 class Answer:
-    """The value that the call of that number returned."""
+    """The value that the call of that number returned, or that it failed."""
 
     number: int
     value: Any
+    has_failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ class PipeEnd(ABC):
         self.pipe = Pipe(connection, self._receive_all, name)
 
     async def call(self, method: str, argument: Any = None) -> Any:
-        """Return what the method of the other process returns; wait without end where that process has ended."""
+        """Return what the method of the other process returns, CallError where it fails; wait without end where that
+        process has ended."""
         number = next(self.numbers)
         answered = self.calls[number] = asyncio.get_running_loop().create_future()
         try:
@@ -95,12 +104,26 @@ class PipeEnd(ABC):
                     task.add_done_callback(self.tasks.discard)
                 case Answer():
                     if (answered := self.calls.get(message.number)) and not answered.done():
-                        answered.set_result(message.value)
+                        self._take_answer(answered, message)
                 case _:
-                    self._receive(message)
+                    try:
+                        self._receive(message)
+                    except Exception:  # those behind it are of other requests
+                        log.exception("a message of another process of this server could not be taken in")
+
+    def _take_answer(self, answered: asyncio.Future[Any], answer: Answer) -> None:
+        if answer.has_failed:
+            answered.set_exception(CallError)
+        else:
+            answered.set_result(answer.value)
 
     async def _answer(self, call: Call) -> None:
-        self.pipe.send(Answer(call.number, await self.methods[call.method](call.argument)))
+        try:
+            answer = Answer(call.number, await self.methods[call.method](call.argument))
+        except Exception:
+            log.exception("%s failed, which another process of this server has called", call.method)
+            answer = Answer(call.number, None, has_failed=True)
+        self.pipe.send(answer)
 
 
 class ApiEnd(PipeEnd):
@@ -127,9 +150,11 @@ class ApiEnd(PipeEnd):
         if isinstance(message, dict):
             self.pipe.send(Alive(self.update(message)))
         elif job := self.jobs.get(message.request):  # type: ignore[union-attr]  # those without one are not relayed
-            job.receive(message)
+            is_unneeded = job.deliver(message)
             if job.has_ended:
                 del self.jobs[job.id]
+            if is_unneeded:
+                self.pipe.send(Cancel(job.id))
 
 
 class MainEnd(PipeEnd):
@@ -157,7 +182,12 @@ class MainEnd(PipeEnd):
     def _receive(self, message: Submit | Cancel | Alive) -> None:
         match message:
             case Submit():
-                self._submit(message.model, message.request)
+                try:
+                    self._submit(message.model, message.request)
+                except Exception:
+                    self.jobs.pop(message.request.id, None)
+                    self.pipe.send(Failed(message.request.id, STOPPED))
+                    raise
             case Cancel():
                 self._cancel(message.request)
             case Alive():

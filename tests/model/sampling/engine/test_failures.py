@@ -16,7 +16,7 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
+from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
 from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -94,6 +94,41 @@ def test_of_requests_that_start_in_one_call_the_broken_one_fails_alone(
     assert calls[0] == {0, 1}
     assert ended(events, Failed) == [1]
     assert images_of(events, 0) == paint(grey, 2, seed=1).images.tobytes()
+    assert sorted(engine.scheduler.free) == list(range(5))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        GenerateRequest(0, 0, seed=0),
+        GenerateRequest(0, 2, seed=0, known=(KNOWN,), stream=True),
+        ScoreRequest(0, (KNOWN, KNOWN), labels=(1,)),
+        ScoreRequest(0, (KNOWN,), only=(3,)),
+    ],
+    ids=["no image", "no mask", "few labels to score", "no such image"],
+)
+def test_a_request_that_cannot_be_queued_fails_alone(
+    engine: Engine, grey: Transformer, request_: GenerateRequest | ScoreRequest
+) -> None:
+    events = run_until_idle(engine, GenerateRequest(1, 2, seed=1), request_, GenerateRequest(2, 2, seed=2))
+    assert ended(events, Failed) == [0]
+    for seed in (1, 2):
+        assert images_of(events, seed) == paint(grey, 2, seed=seed).images.tobytes()
+    assert sorted(engine.scheduler.free) == list(range(5))
+
+
+def test_a_cancel_that_fails_ends_nothing_else(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        failures = iter([True])
+        clear = engine.generator.clear
+        patch.setattr(engine.generator, "clear", lambda slots: broken() if next(failures, False) else clear(slots))
+        engine.accept(GenerateRequest(0, 9, seed=0))
+        engine.accept(GenerateRequest(1, 2, seed=1))
+        engine.tick()
+        events = run_until_idle(engine, Cancel(0))
+    assert images_of(events, 1) == paint(grey, 2, seed=1).images.tobytes()
     assert sorted(engine.scheduler.free) == list(range(5))
 
 

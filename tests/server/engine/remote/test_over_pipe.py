@@ -1,0 +1,99 @@
+"""Two ends of the pipe between an API process and its main process, on one event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from multiprocessing import Pipe
+from typing import Any
+
+import pytest
+
+from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
+from scanline.server.engine.job import NOT_TAKEN_IN, EngineFailedError
+from scanline.server.engine.local.engine_client import STOPPED
+from scanline.server.engine.remote.over_pipe import ApiEnd, CallError, FindEngine, MainEnd, Methods, PipeEnd, Statuses
+from tests.support.engine.engines import with_deadline
+from tests.support.engine.jobs import PaintJob
+
+
+class BreaksError(Exception):
+    """What no code catches by name."""
+
+
+async def breaks(argument: Any) -> None:
+    raise BreaksError(argument)
+
+
+async def echoes(argument: Any) -> Any:
+    return argument
+
+
+METHODS = {"breaks": breaks, "echoes": echoes}
+
+
+def no_digests(statuses: Statuses) -> frozenset[str]:
+    if statuses:
+        raise BreaksError(statuses)
+    return frozenset()
+
+
+def broken_registry(model: str, digest: str) -> None:
+    raise BreaksError(model)
+
+
+@asynccontextmanager
+async def both_ends(find_engine: FindEngine = broken_registry) -> AsyncIterator[tuple[ApiEnd, MainEnd]]:
+    one, other = Pipe()
+    methods: Methods = METHODS
+    api, main = ApiEnd(one, no_digests, methods), MainEnd(other, find_engine, methods)
+    try:
+        yield api, main
+    finally:
+        for end in (api, main):
+            end.pipe.outbox.put(None)
+        one.close()
+        other.close()
+
+
+@pytest.mark.parametrize("caller", ["api", "main"])
+async def test_a_method_that_fails_answers_its_caller(caller: str) -> None:
+    async with both_ends() as (api, main):
+        end: PipeEnd = api if caller == "api" else main
+        for name in ("breaks", "no such method"):
+            with pytest.raises(CallError):
+                await with_deadline(end.call(name, 1))
+        async with asyncio.timeout(60):
+            assert await end.call("echoes", 7) == 7
+        assert not end.calls
+
+
+async def test_a_request_that_cannot_be_submitted_fails_and_those_behind_it_are_heard() -> None:
+    async with both_ends() as (api, main):
+        first, second = (PaintJob(GenerateRequest(number, 1, 0)) for number in (0, 1))
+        api.submit("any", first)
+        api.submit("any", second)
+        for job in (first, second):
+            with pytest.raises(EngineFailedError, match=STOPPED):
+                await with_deadline(job.wait())
+        async with asyncio.timeout(60):
+            assert await api.call("echoes", "alive") == "alive"
+        assert (api.jobs, main.jobs) == ({}, {})
+
+
+async def test_what_one_job_cannot_take_in_is_cancelled_and_the_others_get_theirs() -> None:
+    async with both_ends() as (api, main):
+        received: list[object] = []
+        main._receive = received.append  # type: ignore[method-assign,assignment]
+        first, second = (PaintJob(GenerateRequest(number, 1, 0)) for number in (0, 1))
+        api.submit("any", first)
+        api.submit("any", second)
+        first.task = None  # type: ignore[assignment]
+        first._pass_on = broken_registry  # type: ignore[method-assign,assignment]
+        api._receive_all([{"model": None}, Finished(0, 0, bytes(35), 1.0), Finished(1, 0, bytes(35), 1.0)])
+        assert first.failure == Failed(0, NOT_TAKEN_IN)
+        assert second.failure is None
+        assert second.has_ended
+        async with asyncio.timeout(60):
+            await api.call("echoes")
+        assert Cancel(0) in received
+        assert Cancel(1) not in received
