@@ -4,17 +4,18 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from websockets.frames import Opcode
 
 from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.client_transport import ClientTransport
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused
@@ -221,34 +222,51 @@ def assert_clean_end(server: Server) -> None:
     assert "Cancel " not in log, log  # uvicorn had to cancel no task
 
 
-def test_no_part_of_an_answer_is_made_before_there_is_room_for_it() -> None:
-    """What is unread is what is counted: an application holds no next part, which may be large, for the client."""
-    part, made = bytes(100_000), 0
+@asynccontextmanager
+async def leaving_unread(app: ASGIApp) -> AsyncIterator[tuple[ClientTransport, socket.socket]]:
+    """The server's side and the client's of a connection whose answer waits to be read."""
+    options = uvicorn_options(Settings(send_timeout=PATIENCE), HttpCounters())
+    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **options))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        serving = asyncio.create_task(server.serve([listener]))
+        with socket.create_connection(listener.getsockname()) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: [::1]\r\n\r\n")
+            connections = options["http"].all_connections
+            while not connections.budgets.unread.used:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)
+            (transport,) = connections.open
+            yield transport, client
+        server.should_exit = True
+        await serving
 
-    async def large(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal made
+
+class LargeAnswer:
+    """An application whose answer has 100 parts."""
+
+    part = bytes(100_000)
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200})
         for _ in range(100):
-            made += 1
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+            self.made += 1
+            await send({"type": "http.response.body", "body": self.part, "more_body": True})
 
-    async def leave_unread() -> tuple[int, int]:
-        options = uvicorn_options(Settings(), HttpCounters())
-        server = uvicorn.Server(uvicorn.Config(large, lifespan="off", **options))
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-            serving = asyncio.create_task(server.serve([listener]))
-            with socket.create_connection(listener.getsockname()) as client:
-                client.sendall(b"GET / HTTP/1.1\r\nhost: [::1]\r\n\r\n")
-                connections = options["http"].all_connections
-                while not connections.budgets.unread.used:
-                    await asyncio.sleep(0.01)
-                await asyncio.sleep(0.01)
-                (transport,) = connections.open
-                written, unread_parts = transport.written, made
-            server.should_exit = True
-            await serving
-        return written, unread_parts
 
-    written, parts = asyncio.run(leave_unread())
-    assert written >= parts * len(part)
+async def test_no_part_of_an_answer_is_made_before_there_is_room_for_it() -> None:
+    """What is unread is what is counted: an application holds no next part, which may be large, for the client."""
+    answer = LargeAnswer()
+    async with leaving_unread(answer) as (transport, _):
+        assert transport.written >= answer.made * len(answer.part)
+
+
+async def test_a_client_that_closes_its_side_is_let_go_though_it_does_not_read() -> None:
+    answer = LargeAnswer()
+    async with leaving_unread(answer) as (_, client):
+        client.shutdown(socket.SHUT_WR)
+        while answer.made < 100:
+            await asyncio.sleep(0.01)
