@@ -4,9 +4,11 @@
 
 A mix draws a model, slots, spare slots, threads, an instruction set and a prefix tree that has to forget; then
 paintings, completions of several pictures with masks of their own, particles, guidance, codes, scores, tolerances,
-inspections, readings by a class head and cancels of several clients, which arrive while others are in progress. In
-some mixes the device works on its own, as a GPU does, and in some ticks of some it fails. The reference runs one
-request at a time, without the prefix tree, on another instruction set. Nothing depends on time: a seed is a mix.
+inspections, readings by a class head and cancels of several clients, which arrive while others are in progress; of
+some requests a part, as a shard or as what is left of one that is repeated, and of some images far away. In some mixes
+the device works on its own, as a GPU does, and in some ticks of some it fails. The reference runs one request at a
+time, without the prefix tree, on another instruction set. Nothing depends on time: a seed is a mix. In the end the
+engine holds nothing.
 """
 
 import argparse
@@ -15,7 +17,7 @@ import random
 import sys
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -106,9 +108,11 @@ class Mix:
         self.seed, self.rng, self.backend = seed, random.Random(seed), backend
         rng = self.rng
         self.name = rng.choice([*MODELS])
-        self.config = small_models.config(**MODELS[self.name], **small_models.CLASSES)
+        self.more = random.Random(f"more of {seed}")  # what was added later, so that the mixes stay what they were
+        classes = small_models.CLASSES if self.more.random() < 0.85 else {}
+        self.config = small_models.config(**MODELS[self.name], **classes)
         self.model = small_models.model(self.config, rng.randrange(3))
-        self.model.class_head = small_models.class_head(self.config)
+        self.model.class_head = small_models.class_head(self.config) if classes else None
         if self.config.predicts == "categorical" and rng.random() < 0.6:
             with torch.no_grad():  # one byte nearly certain: images begin alike, and the prefix tree has work
                 self.model.head.bias[0] += 6.0
@@ -135,7 +139,7 @@ class Mix:
             self.reference = Engine(Generator(self.model, REFERENCE_SLOTS, 1, self.precision, self.backend))
         self.reference.admission.tree = None
         self.decoded: dict[int, list[tuple[bytes, int]]] = {}  # by request: pictures and labels of its codes
-        requests = [self._request(number) for number in range(1, self.rng.randrange(6, 41))]
+        requests = [self._varied(self._request(number)) for number in range(1, self.rng.randrange(6, 41))]
         with instruction_set(self.isa), mock.patch.object(prefix_tree, "KEPT", self.rng.choice([1, 3, 256])):
             answers, ended, faults = self._together(requests)
         for request in requests:
@@ -237,7 +241,7 @@ class Mix:
         labels = len(config.classes)
         how: dict[str, Any] = {"label": rng.randrange(labels + 1), "client": client}
         how["temperature"] = rng.choice([1e-6, 0.5, 1.0, 1.0, 1.0, 2.0])
-        if rng.random() < 0.3 and self.slots > 1:
+        if rng.random() < 0.3 and self.slots > 1 and labels:
             how |= {"guidance": rng.choice([1.5, 2.0, 10.0]), "label": rng.randrange(1, labels + 1)}
         if rng.random() < 0.3:
             how |= {"stream": True, "provisional": rng.random() < 0.5}
@@ -260,7 +264,8 @@ class Mix:
         rng, config = self.rng, self.config
         images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 5)))
         labels = tuple(rng.randrange(len(config.classes) + 1) for _ in images) if rng.random() < 0.6 else ()
-        kind = rng.choices(["plain", "tolerant", "coded", "inspected", "classified"], [4, 3, 3, 1, 3])[0]
+        weights = [4, 3, 3, 1, 3 if self.model.class_head else 0]
+        kind = rng.choices(["plain", "tolerant", "coded", "inspected", "classified"], weights)[0]
         if kind == "tolerant" and config.predicts == "categorical":
             return ScoreRequest(number, images, labels, tuple(rng.choice([0, 1, 20]) for _ in images), client=client)
         if kind == "inspected":
@@ -280,15 +285,55 @@ class Mix:
             return GenerateRequest(number, count, 0, codes=codes, client=client)
         images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 6)))
         classes = tuple(rng.randrange(labels) for _ in images)
-        encoder = Encoder(labels, rng.choice([1, 2, 3]))
+        length = rng.choice([1, 2, 3])
         plain = self._alone(ScoreRequest(0, images, coded=True))
         labelled = self._alone(ScoreRequest(0, images, classes, coded=True))
-        for i, label in enumerate(classes):
-            encoder.add(plain[i][1], label, labelled[i][1])
-        codes = encoder.finish()
-        helps = [_bits(labelled[i][1]) < _bits(plain[i][1]) and codes.labelled for i in range(len(images))]
-        self.decoded[number] = [(image, helps[i] * classes[i]) for i, image in enumerate(images)]
-        return GenerateRequest(number, len(images), 0, codes=codes, client=client)
+        # Of two files, the second without labels, or of one.
+        cut = length * self.more.randrange(1 + len(images) // length) if self.more.random() < 0.5 else len(images)
+        codes: list[bytes] = []
+        with_labels: list[bool] = []
+        decoded = []
+        for first, stop, kinds in ((0, cut, labels), (cut, len(images), 1)):
+            encoder = Encoder(kinds, length)
+            for i in range(first, stop):
+                encoder.add(plain[i][1], classes[i], labelled[i][1])
+            file = encoder.finish()
+            codes += file.codes
+            with_labels += [file.is_labelled(0)] * len(file.codes)
+            for i in range(first, stop):
+                helps = file.is_labelled(0) and _bits(labelled[i][1]) < _bits(plain[i][1])
+                decoded.append((images[i], helps * classes[i]))
+        self.decoded[number] = decoded
+        joined = Codes(tuple(codes), length, tuple(with_labels))
+        return GenerateRequest(number, len(images), 0, codes=joined, client=client)
+
+    def _varied(self, request: messages.Request) -> messages.Request:
+        """Return the request, or one that differs from it in what was added later."""
+        more = self.more
+        if isinstance(request, ScoreRequest):
+            if request.classified and self.config.predicts == "categorical" and more.random() < 0.5:
+                request = replace(request, tolerances=tuple(more.choice([0, 1, 20]) for _ in request.images))
+        elif request.codes is not None:
+            codes = request.codes
+            if request.id not in self.decoded and self.config.classes and more.random() < 0.5:
+                labelled = tuple(more.random() < 0.5 for _ in codes.codes)
+                request = replace(request, codes=replace(codes, labelled=labelled))
+            if more.random() < 0.3:
+                request = replace(request, stream=True, provisional=more.random() < 0.5)
+        else:
+            if more.random() < 0.2:
+                request = replace(request, temperature=more.uniform(0.1, 2.0))
+            if request.is_guided and more.random() < 0.3:
+                request = replace(request, guidance=more.uniform(1.01, 10.0))
+            if not request.labels and request.only is None and more.random() < 0.15:
+                n = len(request.known or "?") * more.choice([40, 40, 2**31, 2**53, 2**60])
+                first = more.choice([0, more.randrange(n), n - 3])
+                only = None if n < 200 else tuple(range(first, min(first + 3, n)))
+                request = replace(request, n=n, only=only)
+        if request.only is not None or len(request.indices) == 1 or more.random() > 0.15:
+            return request
+        some = tuple(sorted(more.sample(request.indices, more.randrange(1, len(request.indices)))))
+        return request.shard(some) if more.random() < 0.5 else replace(request, only=some)
 
     def _shard(self, request: GenerateRequest) -> GenerateRequest:
         """Return the request, or now and then some of its images."""
@@ -331,13 +376,37 @@ def kind_of(request: messages.Request) -> str:
 def _left_over(engine: Engine) -> list[str]:
     """Return what an idle engine still holds, though no request needs it."""
     scheduler, prefixes, tree = engine.scheduler, engine.admission.prefixes, engine.admission.tree
+    prefills = engine.prefills
     faults = []
+    held: dict[str, Collection[object]] = {
+        "requests": engine.requests,
+        "streams": engine.streams.requests,
+        "refusals": engine.refused,
+        "times of unpainted requests": engine.recorder.unpainted,
+        "images in slots": scheduler.assigned,
+        "groups of slots": scheduler.groups,
+        "slots of requests": scheduler.slots_of,
+        "slots of clients": scheduler.held,
+        "waiting images": scheduler.waiting,
+        "requests on hold": scheduler.on_hold,
+        "turns": [*scheduler.turns],
+        "clients in turn": scheduler.turns.clients,
+        "prefills that wait": prefills.waiting,
+        "prefills that began": prefills.begun,
+        "prefills in a batch": prefills.batch,
+        "prefills after a failure": prefills.alone,
+        "clients of prefills": prefills.client_of,
+        "passes": prefills.passes,
+    }
+    faults += [f"{name} are left: {things!r:.200}" for name, things in held.items() if len(things)]
     if scheduler.is_busy.any() or len(scheduler.free) != scheduler.slots:
         faults.append(f"{int(scheduler.is_busy.sum())} slots are busy, {len(scheduler.free)} free")
     if prefixes.used or prefixes.held or len(prefixes.wanted):
         faults.append(f"{prefixes.used} prefixes are left")
-    if tree is not None and tree.bytes != (held := sum(node.segments[label].bytes for node, label in tree.used)):
-        faults.append(f"the prefix tree counts {tree.bytes} bytes and holds {held}")
+    if tree is not None:
+        segments = sum(node.segments[label].bytes for node, label in tree.used)
+        if tree.bytes != segments:
+            faults.append(f"the prefix tree counts {tree.bytes} bytes and holds {segments}")
     return faults
 
 
