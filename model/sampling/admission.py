@@ -71,6 +71,8 @@ class Admission:
         self.prefills = prefills
         self.recorder = recorder
         self.prefixes = Prefixes(generator.slots)
+        # By request: what it waited for, and how much room was taken, when its waiting images were looked at last.
+        self.looked_at: dict[int, tuple[int | None, int, int]] = {}
         # A device that works on its own would wait for the host where thousands of images begin in one tick, and so end
         # in one: at most twice as many begin as end in a tick when they are spread evenly.
         evenly = ceil(generator.slots * MAX_STEPS / generator.config.steps)
@@ -131,9 +133,14 @@ class Admission:
                 assert index is not None
                 self._queue_prefix(self.requests[number].request, index)
         if most := self.generator.backend.prefill_images - 1:
+            before, self.looked_at = self.looked_at, {}
             for number in [*self.prefixes.held]:
-                with self._failing_alone(number, failed):
-                    self._queue_ahead(self.requests[number].request, most)
+                waiting = len(self.scheduler.waiting.get(number, ()))
+                waits_for = self.scheduler.next_index(number), waiting, self.prefixes.used
+                self.looked_at[number] = waits_for
+                if waits_for != before.get(number):
+                    with self._failing_alone(number, failed):
+                        self._queue_ahead(self.requests[number].request, most)
         for number in failed:
             fail(number, events)
 

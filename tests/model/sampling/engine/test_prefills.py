@@ -12,12 +12,12 @@ from scanline.model.backends.pending import Pending
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Failed, GenerateRequest, ImageSpec, Scored, ScoreRequest
+from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, ImageSpec, Scored, ScoreRequest
 from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
 from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
-from tests.support.engine.engine_ticks import images_of, run_until_idle
+from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
 from tests.support.sweeps import and_slow
 
 IMAGES = small_models.images(small_models.GREY, 6)
@@ -206,6 +206,32 @@ def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transforme
             assert [len(call.args[0]) for call in start.call_args_list] == expected
             assert engine.admission.prefixes.used == 0
         assert painted[0] == painted[1]
+
+
+def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(grey: Transformer) -> None:
+    generator = Generator(grey, 32, threads=2)
+    generator.backend.prefill_images = 4
+    engine = Engine(generator)
+    mask = (np.arange(35) < 10).tobytes()
+    for number in (0, 1):
+        engine.accept(GenerateRequest(number, 120, seed=3, known=PICTURES, masks=(mask,) * 6))
+
+    def looks() -> int:
+        with mock.patch.object(engine.scheduler, "next_indices", wraps=engine.scheduler.next_indices) as asked:
+            engine.admission.queue_prefixes([], engine._fail)
+        return asked.call_count
+
+    while not engine.scheduler.assigned:
+        engine.tick()
+    while looks():
+        pass
+    assert engine.admission.prefixes.held
+    assert looks() == 0
+    engine.accept(Cancel(0))
+    assert looks() == 1  # its room is free
+    events = run_until_idle(engine)
+    assert len(ended(events, Finished)) > 80
+    assert engine.admission.looked_at == {}
 
 
 def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(generator: Generator) -> None:
