@@ -4,7 +4,6 @@ Case matters only where two classes differ in nothing else, as A and a do. How l
 matter, nor how many spaces are between words.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -104,24 +103,58 @@ def label_of_prompt(config: ModelConfig, text: str) -> int:
 
     InvalidInput where it names no class, or several.
     """
-    folded = plain(text, "prompt")
-    if not folded:
+    if not plain(text, "prompt"):
         return 0
     if not config.classes:
         raise _refused("This model knows no classes; leave prompt out or empty.")
     if label := config.label_of(text):  # a word that no sentence could hold on its own, such as "+"
         return label
-    present = [word for word in config.labels if word.lower() in folded]  # quick, with thousands of words
-    present.sort(key=len, reverse=True)  # "sports car" before "car"
-    pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, present))})(?!\w)"
-    named = re.findall(pattern, configs.spaced(text), re.IGNORECASE) if present else []
-    meant = sorted({config.label_of(word) for word in named})
+    meant = sorted(_named(config, configs.spaced(text)))
     if len(meant) == 1:
         return meant[0]
     if meant:
         both = " and ".join(config.class_names[label - 1] for label in meant[:2])
         raise _refused(f"prompt must name one class, not {both}; this model knows {_names(config)}.")
     raise _refused(f"prompt names no class of this model, which knows {_names(config)}.")
+
+
+def _named(config: ModelConfig, text: str) -> set[int]:
+    """Return the labels that a text names as whole words. Its time is the text's, however many words there are."""
+    tokens = [(token[0].lower(), token.start(), token.end()) for token in configs.TOKEN.finditer(text)]
+    labels: set[int] = set()
+    place = 0
+    while place < len(tokens):
+        label, length = 0, 1
+        if tokens[place][0] in config.word_tree:
+            label, length = _longest(config, text, tokens, place)
+        if label:
+            labels.add(label)
+        place += length
+    return labels
+
+
+def _longest(config: ModelConfig, text: str, tokens: list[tuple[str, int, int]], place: int) -> tuple[int, int]:
+    """Return the label of the longest word, such as "sports car" and not "car", that is at a token, and how many tokens
+    it has; 0 and 1 where there is none."""
+    label, length = 0, 1
+    start = tokens[place][1]
+    if start and _in_word(text[start - 1]):  # the + of c+
+        return label, length
+    tree = config.word_tree
+    for last in range(place, len(tokens)):
+        token, _, end = tokens[last]
+        if token not in tree:
+            break
+        tree = tree[token]
+        if "" in tree and not _in_word(text[end : end + 1]):
+            word = text[start:end]
+            if found := config.labels.get(word) or config.labels.get(word.lower(), 0):
+                label, length = found, last - place + 1
+    return label, length
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _refused(message: str) -> InvalidInput:

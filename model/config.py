@@ -25,6 +25,7 @@ READS = {"byte": "byte", "pixel": "window"}  # what a step reads, which config.j
 MAX_WAVES = 16  # beyond 8, a byte's waves repeat
 MAX_CLASSES = 1000
 MAX_WORDS, MAX_WORD = 32, 256  # of a class, and characters
+TOKEN = re.compile(r"\w+|[^\w\s]")  # of a text: a word, or any other character
 MAX_MARKS = 30  # combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
 
 
@@ -174,6 +175,17 @@ class ModelConfig:
         """The label of each word of each class, as `spaced` writes it, and as `plain` does where that is free."""
         as_written = {spaced(word): label for label, words in enumerate(self.classes, 1) for word in words}
         return {plain(word): label for word, label in as_written.items()} | as_written
+
+    @cached_property
+    def word_tree(self) -> dict[str, Any]:
+        """The words of all classes, token by token in lower case; where one ends, the tree has the key ""."""
+        root: dict[str, Any] = {}
+        for word in self.labels:
+            tree = root
+            for token in TOKEN.findall(word):
+                tree = tree.setdefault(token.lower(), {})
+            tree[""] = {}
+        return root
 
     def label_of(self, text: str) -> int:
         """Return the label of the class that a text names, in its capitals or else in any; 0 where it names none.

@@ -153,8 +153,10 @@ def queue_limits(settings: Settings) -> QueueLimits:
 def served_model(engine: EngineHandle) -> ServedModel:
     """Return the model whose files the engine has; ModelDirectoryError where they are wrong."""
     directory = engine.directory
+    info = read_info(directory)
+    _ = info.config.word_tree  # made here, where no request waits for it
     return ServedModel(
-        **vars(read_info(directory)),
+        **vars(info),
         names=engine.options.names or (engine.options.name,),
         created=int((directory / CONFIG).stat().st_mtime),
         engine=engine,
