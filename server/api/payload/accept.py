@@ -6,14 +6,16 @@ from fastapi import Request
 
 JSON = "application/json"
 NPY = "application/x-npy"
+MAX_TYPES, MAX_PARAMETERS = 64, 8  # of one Accept, and parts of one type: browsers send ten at most, and two
 WEIGHT = re.compile(r"[01](\.\d*)?|\.\d+")  # of a media type; Java writes .2
 
 
 def accepted(request: Request) -> list[str]:
-    """Return the media types of a request's Accept, those of the greatest weight first (RFC 9110, 12.4.2)."""
+    """Return the media types of a request's Accept, those of the greatest weight first (RFC 9110, 12.4.2). What is
+    beyond MAX_TYPES is not read: the event loop would take long for 30 kB of commas."""
     weights: dict[str, float] = {}
-    for part in ",".join(request.headers.getlist("accept")).lower().split(","):
-        kind, *parameters = map(str.strip, part.split(";"))
+    for part in ",".join(request.headers.getlist("accept")).lower().split(",", MAX_TYPES)[:MAX_TYPES]:
+        kind, *parameters = map(str.strip, part.split(";", MAX_PARAMETERS)[:MAX_PARAMETERS])
         given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
         weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
     return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])

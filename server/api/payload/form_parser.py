@@ -18,6 +18,7 @@ from scanline.server.api.errors import ApiError
 MAX_FORM_FIELDS = 64  # without the files; no request has as many
 MAX_TEXT_BYTES = 65_536  # of one field
 CHUNK_BYTES = 16_384  # parsed in two milliseconds, whatever is in them
+MAX_PARAMETERS = 8  # of a part: python-multipart takes the square of their number
 PARTS_PER_TURN = 64  # that are read before the event loop runs anything else
 # Without dashes and underscores. Some of Python's others take a time quadratic in the text's length.
 CHARSETS = (b"utf8", b"usascii", b"ascii", b"iso88591", b"latin1")
@@ -53,6 +54,9 @@ class FormParser(MultiPartParser):
         """Start a file where the part has a file's name in any spelling, or its field holds files: .NET and Node name
         no file where a program sends bytes."""
         part = self._current_part
+        if (part.content_disposition or b"").count(b";") > MAX_PARAMETERS:
+            message = f"A part of the form has more than {MAX_PARAMETERS} parameters in its Content-Disposition."
+            raise ApiError(400, message, code="invalid_multipart")
         disposition = EXTENDED_FILENAME.sub(b"; filename=", part.content_disposition or b"")
         _, options = parse_options_header(disposition)
         name = options.get(b"name", b"").decode("latin-1")

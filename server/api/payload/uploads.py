@@ -34,6 +34,7 @@ BYTES = "application/octet-stream"
 LISTS = ("image", "code")  # fields of several files
 FILE_FIELDS = (*LISTS, "mask", "markup")  # markup is refused, by the schema
 MAX_JSON_CODE_BYTES = 2**21  # decoded from base64 in a few milliseconds; in a form only the body's size is limited
+MAX_CONTENT_TYPE = 256  # bytes; a boundary has 70 at most
 MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 
 
@@ -179,7 +180,12 @@ def _text(value: bytes | str, key: str) -> str:
 
 
 def _kind(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    """Return the media type of the body; ApiError for a header longer than any client's, before a library splits it."""
+    written = request.headers.get("content-type", "")
+    if len(written) > MAX_CONTENT_TYPE:
+        message = f"The Content-Type is longer than {MAX_CONTENT_TYPE} bytes."
+        raise ApiError(415, message, code="unsupported_media_type")
+    return written.partition(";")[0].strip().lower()
 
 
 def _decoded(texts: list[tuple[str, Any]], max_bytes: int) -> Iterator[bytes]:

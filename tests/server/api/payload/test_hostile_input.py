@@ -106,7 +106,7 @@ def test_pictures(small_room_client: httpx.Client, route: str) -> None:
 def test_forms(small_room_client: httpx.Client) -> None:
     for label, (kind, body) in FORMS.items():
         headers = {"content-type": kind.encode("latin-1")}
-        assert_one_sentence(label, small_room_client.post(EDITS, content=body, headers=headers), 400, 404, 413)
+        assert_one_sentence(label, small_room_client.post(EDITS, content=body, headers=headers), 400, 404, 413, 415)
 
 
 @pytest.mark.parametrize("path", ROUTES)
