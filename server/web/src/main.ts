@@ -8,6 +8,7 @@ import "./style/how.css";
 import "./style/compress.css";
 import { call } from "./api/http";
 import { allModels } from "./api/models";
+import { StoredText } from "./browser";
 import { setUpCode } from "./code/dialog";
 import { completeThis, drawnPicture, setUpComplete } from "./complete/panel";
 import { setUpDevice } from "./device/panel";
@@ -18,7 +19,7 @@ import { showError } from "./shell/notice";
 import { isShown, selectTab, setUpTabs } from "./shell/tabs";
 import { setUpViewer } from "./viewer/viewer";
 
-const THEME_KEY = "scanline-theme";
+const theme = new StoredText(() => localStorage, "scanline-theme");
 
 /** Light or dark: the system's setting until the button is pressed, then the stored choice. */
 function setUpTheme(): void {
@@ -28,13 +29,13 @@ function setUpTheme(): void {
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
   const label = () => button.setAttribute("aria-label", isDark() ? "Use the light theme" : "Use the dark theme");
 
-  const stored = localStorage.getItem(THEME_KEY);
+  const stored = theme.read();
   if (stored === "light" || stored === "dark") root.dataset.theme = stored;
   label();
   system.addEventListener("change", label);
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    localStorage.setItem(THEME_KEY, root.dataset.theme);
+    theme.write(root.dataset.theme);
     label();
   });
 }

@@ -17,6 +17,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]  # root in a container has no sandbox and little memory to share
 OPTIONS += ["--disable-gpu", "--in-process-gpu", "--renderer-process-limit=1", "--js-flags=--liftoff-only"]  # less work
+OPTIONS += ["--host-resolver-rules=MAP scanline.test 127.0.0.1"]  # a name over plain HTTP is no secure context
 
 expect.set_options(timeout=1000 * PATIENCE)
 

@@ -1,29 +1,28 @@
 // The API key, if the server requires one: asked for once, kept in this tab's session, sent to this server only.
 
 import { toBase64Url } from "../base64";
+import { StoredText } from "../browser";
 import { find } from "../elements";
 
-const STORED = "scanline-key";
+const stored = new StoredText(() => sessionStorage, "scanline-key");
 let asking: Promise<void> | undefined;
-
-const storedKey = (): string | null => sessionStorage.getItem(STORED);
 
 /** The key's header; empty without a key. Authorization may be a proxy's, to which the browser itself sends it. */
 export function keyHeaders(): Record<string, string> {
-  const key = storedKey();
+  const key = stored.read();
   return key === null ? {} : { "x-api-key": key };
 }
 
 /** The websocket subprotocols; they carry the key, since browsers cannot set headers on a websocket. */
 export function keyProtocols(): string[] {
-  const key = storedKey();
+  const key = stored.read();
   return key === null ? ["scanline"] : ["scanline", `key.${toBase64Url(new TextEncoder().encode(key))}`];
 }
 
 /** Asks the user for a key, once for all callers; resolves when there is a new key to try. `reason` says why the
  * stored key was rejected. */
 export function askForKey(reason: string): Promise<void> {
-  asking ??= open(storedKey() === null ? "" : reason).finally(() => (asking = undefined));
+  asking ??= open(stored.read() === null ? "" : reason).finally(() => (asking = undefined));
   return asking;
 }
 
@@ -44,7 +43,7 @@ function open(reason: string): Promise<void> {
         message.hidden = false;
         return;
       }
-      sessionStorage.setItem(STORED, input.value);
+      stored.write(input.value);
       dialog.close();
       resolve();
     };

@@ -1,6 +1,7 @@
 // "View code": a dialog with the request of a tab as a program, in the chosen language, and a button to copy it.
 
 import { keyHeaders } from "../api/key";
+import { copied } from "../browser";
 import { find, onClick, setText } from "../elements";
 import { snippet, type CodeRequest, type Language } from "./snippets";
 
@@ -9,13 +10,7 @@ let request: CodeRequest;
 export function setUpCode(): void {
   find("code-form", HTMLFormElement).addEventListener("change", show);
   onClick("code-close", () => find("code-dialog", HTMLDialogElement).close());
-  onClick("code-copy", async () => {
-    const copied = await navigator.clipboard.writeText(find("code", HTMLElement).textContent!).then(
-      () => "Copied.",
-      () => "The browser does not allow copying.",
-    );
-    setText("code-copied", copied);
-  });
+  onClick("code-copy", async () => setText("code-copied", await copied(find("code", HTMLElement).textContent!)));
 }
 
 export function showCode(of: CodeRequest): void {

@@ -4,6 +4,7 @@
 
 import type { Model } from "../api/models";
 import type { Frame } from "../api/websocket";
+import { StoredText } from "../browser";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
@@ -22,7 +23,7 @@ import { ParticlesChoice } from "./particles";
 import { Results } from "./results";
 import { setUpFiles, showThumbnails } from "./sources";
 
-const STORED = "scanline-drawing";
+const stored = new StoredText(() => sessionStorage, "scanline-drawing");
 const DARK = 128; // a grey picture whose edge is lighter on average is dark on white
 
 let model: Model; // the page is inert until there is one
@@ -60,7 +61,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
     form.fill({ temperature: selected.defaults.temperature });
     showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
-    if (isFirst) restoreDrawing(new URLSearchParams(sessionStorage.getItem(STORED) ?? ""));
+    if (isFirst) restoreDrawing(new URLSearchParams(stored.read() ?? ""));
     if (!isChosen) restore();
     live.follow();
     offerPictures();
@@ -149,7 +150,7 @@ function storeDrawing(): void {
   if (!model) return;
   const fields = new URLSearchParams();
   if (!canvas.isEmpty || canvas.occlusion.masked.includes(1)) writeDrawing(fields, canvas.image, canvas.occlusion);
-  sessionStorage.setItem(STORED, String(fields));
+  stored.write(String(fields));
 }
 
 /** Returns whether the fields have a drawing of the model's size. */

@@ -3,6 +3,7 @@
 
 import { bytesOf, type Model } from "../api/models";
 import { fromBase64, toBase64, toBase64Url } from "../base64";
+import { copied } from "../browser";
 import { Ink } from "../complete/ink";
 import { setUpFiles, showThumbnails } from "../complete/sources";
 import { openedPool } from "../device/panel";
@@ -353,13 +354,7 @@ function readText(): Uint8Array {
   throw new FormError(field, `The code must be ${INVALID[notation()]}.`);
 }
 
-async function copy(text: string): Promise<void> {
-  const copied = await navigator.clipboard.writeText(text).then(
-    () => "Copied.",
-    () => "The browser does not allow copying.",
-  );
-  setText("coded-status", copied);
-}
+const copy = async (text: string) => setText("coded-status", await copied(text));
 
 const isEqual = (one: Uint8Array, other: Uint8Array): boolean =>
   one.length === other.length && one.every((byte, at) => byte === other[at]);

@@ -2,6 +2,7 @@
 
 import { bytesOf, type Model } from "../api/models";
 import { runJob, type Frame } from "../api/websocket";
+import { need } from "../browser";
 import { find, make, onClick, pixelScale } from "../elements";
 import { ONLY_ON_THE_SERVER } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
@@ -120,6 +121,7 @@ async function paint(signal: AbortSignal): Promise<void> {
 
 /** Downloads runtime and model and starts the workers; throws if that fails or is aborted. */
 async function openPool(signal: AbortSignal): Promise<WorkerPool> {
+  need("painting in it", "Worker", "WebAssembly", "DecompressionStream");
   const bar = find("device-progress", HTMLProgressElement);
   bar.max = await downloadSize(model.id);
   bar.hidden = false;

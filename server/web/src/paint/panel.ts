@@ -1,6 +1,7 @@
 // Paint: the form, the gallery that fills as bytes arrive, and what can be done with the images afterwards.
 
 import { bytesOf, type Model } from "../api/models";
+import { copyText } from "../browser";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
@@ -160,12 +161,10 @@ function nameOfFile(): string {
 
 async function copyLink(): Promise<void> {
   const button = find("copy-link", HTMLButtonElement);
-  try {
-    await navigator.clipboard.writeText(new URL(linkTo(last), location.href).href);
-    runner.showStatus("Link copied.");
-    button.textContent = "Link copied";
-    setTimeout(() => (button.textContent = "Copy link"), 2000);
-  } catch {
-    showError("The browser does not allow copying. The address of this page is the link.");
+  if (!(await copyText(new URL(linkTo(last), location.href).href))) {
+    return showError("The browser does not allow copying. The address of this page is the link.");
   }
+  runner.showStatus("Link copied.");
+  button.textContent = "Link copied";
+  setTimeout(() => (button.textContent = "Copy link"), 2000);
 }

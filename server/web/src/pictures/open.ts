@@ -4,7 +4,7 @@
 import { ApiError, callOnce, retried } from "../api/http";
 import type { Model } from "../api/models";
 import { toBase64 } from "../base64";
-import { find } from "../elements";
+import { find, make } from "../elements";
 import { Picture, type Size } from "./picture";
 
 /** What a file has: pictures of the model's size, or one image of any size. */
@@ -89,7 +89,7 @@ async function fromArchive(file: ArrayBuffer, size: Size): Promise<Picture[]> {
 
 /** An image of the model's size, byte for byte. */
 function pictureOf(image: ImageBitmap, { width, height, channels }: Size): Picture {
-  const context = new OffscreenCanvas(width, height).getContext("2d")!;
+  const context = make("canvas", { width, height }).getContext("2d", { willReadFrequently: true })!;
   context.drawImage(image, 0, 0);
   const { data } = context.getImageData(0, 0, width, height);
   return Picture.of({ width, height, channels }, data.filter((_, at) => at % 4 < channels) as unknown as Uint8Array);

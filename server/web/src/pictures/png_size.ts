@@ -1,6 +1,8 @@
 // How long a PNG of a picture is: the shortest of those with one filter for all rows, and of one with the filter for each
 // row that leaves the smallest differences.
 
+import { has } from "../browser";
+import { png } from "./files";
 import type { Picture } from "./picture";
 
 const FRAME = 57; // bytes of a PNG beside its compressed rows
@@ -13,7 +15,8 @@ const FILTERS: Filter[] = [
   (value, left, above, corner) => value - nearest(left, above, corner),
 ];
 
-export async function pngSize({ size: { width, height, channels }, bytes }: Picture): Promise<number> {
+export async function pngSize({ canvas, size: { width, height, channels }, bytes }: Picture): Promise<number> {
+  if (!has("CompressionStream")) return (await png(canvas)).size;
   const length = width * channels;
   const rows = Array.from({ length: height }, (_, row) => bytes.subarray(row * length, (row + 1) * length));
   const filtered = rows.map((row, y) => FILTERS.map((_, filter) => apply(filter, row, rows[y - 1], channels)));

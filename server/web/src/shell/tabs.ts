@@ -41,8 +41,12 @@ export function addressOf(name: string, fields: URLSearchParams): string {
 /** Writes an address into the URL: as a new entry of the history, or in place of the present one. */
 export function goTo(address: string, isNew: boolean): void {
   if (new URL(address, location.href).href === location.href) return;
-  if (isNew) history.pushState(null, "", address);
-  else history.replaceState(null, "", address);
+  try {
+    if (isNew) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+  } catch {
+    // Safari allows a hundred in half a minute
+  }
 }
 
 export function setUpTabs(): void {
