@@ -31,7 +31,7 @@ def allowed_calls(name: str) -> list[str]:
     command = ["systemd-analyze", "syscall-filter", name]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     calls: list[str] = []
-    for word in re.findall(r"^ +([@\w]+)$", listed, re.MULTILINE):
+    for word in re.findall(r"^ +([@\w-]+)$", listed, re.MULTILINE):
         if word.startswith("@"):
             calls += allowed_calls(word)
         else:
