@@ -1,6 +1,7 @@
 """Removal of the noise of codecs and scanners from pictures of drawings: strokes on an even black or white ground.
 
-A picture shows its own noise: the largest difference from the ground where no stroke is near. What differs no more
+A picture shows its own noise: the largest difference from the ground where no stroke is near. A picture whose ground is
+at the other end of the scale, dark on white where a model knows light on black, is none of noise. What differs no more
 becomes ground, and what is about as close to the value of strokes becomes that value; a picture without noise stays as
 it is. What noise remains decides no class, since a noisy picture's bytes are classified to within a tolerance. Only
 models whose test images have noise in few cases have a `Cleaning`. The arithmetic is numpy's.
@@ -58,12 +59,22 @@ class Cleaning:
         return asdict(self)
 
     def noise(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
-        """Return the noise [n] int of images [n, N] uint8, 0 to INK; 0 of a picture too faint to have strokes."""
+        """Return the noise [n] int of images [n, N] uint8, 0 to INK; 0 of a picture too faint to have strokes, or on
+        another ground."""
         away = self._from_ground(images, config)
         ink = np.pad((away > INK).any(axis=3), ((0, 0), (1, 1), (1, 1)))
         far_from_ink = ~np.asarray(sliding_window_view(ink, (3, 3), axis=(1, 2)).any(axis=(3, 4)))
         found = (away * far_from_ink[..., None]).max(axis=(1, 2, 3))
-        return np.where(ink.reshape(len(images), -1).any(axis=1), found, 0)
+        has_strokes = ink.reshape(len(images), -1).any(axis=1)
+        return np.where(has_strokes & ~self.inverted(images, config), found, 0)
+
+    def inverted(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
+        """Return whether images [n, N] uint8 are on a ground at the other end of the scale, [n] bool: most bytes at the
+        edge are nearer to that. Elsewhere a bold drawing has more strokes than ground."""
+        edge = np.ones((config.height, config.width), np.bool_)
+        edge[1:-1, 1:-1] = False
+        away = self._from_ground(images, config)[:, edge]
+        return (away > 127).mean(axis=(1, 2)) > 0.5
 
     def clean(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return images [n, N] uint8 without their noise."""
@@ -86,6 +97,7 @@ class Cleaned:
     images: np.ndarray  # [n, N] uint8
     noisy: np.ndarray  # [n] bool, whether each had noise
     tolerances: np.ndarray  # [n] int64, to within which each image's bytes are classified: see Backend.prefill
+    inverted: np.ndarray  # [n] bool, whether each is dark on light where the model's are light on dark, or vice versa
 
 
 def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean) -> Cleaned:
@@ -94,10 +106,12 @@ def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, cle
         raise InvalidInput(f"clean must be auto or off, not {clean!r}.", "clean")
     exact = np.zeros(len(images), np.int64)
     if cleaning is None:
-        return Cleaned(images, exact > 0, exact)
+        return Cleaned(images, exact > 0, exact, exact > 0)
     noise = cleaning.noise(images, config)
+    inverted = cleaning.inverted(images, config)
     if clean == "off":
-        return Cleaned(images, noise > 0, exact)
+        return Cleaned(images, noise > 0, exact, inverted)
     # Noise remains where there are strokes; a range of bytes has a probability where there is a table of all.
     wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, MIN_TOLERANCE).astype(np.int64), 0)
-    return Cleaned(cleaning.clean(images, config), noise > 0, wide if config.predicts == "categorical" else exact)
+    tolerances = wide if config.predicts == "categorical" else exact
+    return Cleaned(cleaning.clean(images, config), noise > 0, tolerances, inverted)

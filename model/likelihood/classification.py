@@ -32,6 +32,7 @@ class Classification:
     tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
     logits: np.ndarray | None = None  # [n, K] float32, of the class head; None: the model has none
     temperature: float | None = None  # of `posterior`, for images without noise, all bytes of which count
+    inverted: np.ndarray | None = None  # [n] bool: see `Cleaned`
 
     @property
     def posterior(self) -> np.ndarray:
@@ -63,7 +64,7 @@ class Classification:
     @property
     def known(self) -> np.ndarray:
         """Whether an image is named a class, [n] bool: unless it is not typical for another reason than noise, which
-        the class head reads over."""
+        the class head reads over. An inverted image has no noise."""
         return np.ones(len(self.noisy), bool) if self.typical is None else self.typical | self.noisy
 
 

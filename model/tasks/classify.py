@@ -42,6 +42,7 @@ class ClassifyTask(ReadTask):
         config = self.model.config
         self.images = np.concatenate([part.images for part in images])
         self.noisy = np.concatenate([part.noisy for part in images])
+        self.inverted = np.concatenate([part.inverted for part in images])
         each_tolerance = np.concatenate([part.tolerances for part in images])
         # First each image without a class, for the class head.
         copies = [image.tobytes() for image in self.images[: self.headed]]
@@ -79,7 +80,7 @@ class ClassifyTask(ReadTask):
             tails = self.model.typicality.tail_probabilities(whole, self.images, self.noisy)
         logits = self.logits if self.headed else None
         temperature = self.model.temperature_by_bits
-        return Classification(config.class_names, bits, compared, self.noisy, tails, logits, temperature)
+        return Classification(config.class_names, bits, compared, self.noisy, tails, logits, temperature, self.inverted)
 
 
 def plan(model: ModelInfo, values: ClassifyValues) -> ClassifyTask:

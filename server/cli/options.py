@@ -43,6 +43,10 @@ Mask = Annotated[Path | None, typer.Option(help="A picture whose white or opaque
 CleanOption = Annotated[
     Clean, typer.Option(help="auto removes the noise of codecs and scanners, for models of drawings; off does not.")
 ]
+Invert = Annotated[
+    bool,
+    typer.Option("--invert", help="Swap dark and light, for a model whose drawings are light on dark: ink on paper."),
+]
 Film = Annotated[
     bool,
     typer.Option(

@@ -61,11 +61,16 @@ def read_picture(
         raise ValueError("give --keep-rows or --mask, or a picture with alpha 0 where it should be painted") from None
 
 
-def outlier_note(tail_probability: float | None) -> str:
-    """Return the words for a picture that is not typical; none for others."""
+def outlier_note(tail_probability: float | None, ground: int | None = None) -> str:
+    """Return the words for a picture that is not typical; none for others. ground: the model's, where the picture is
+    inverted."""
     if tail_probability is None or tail_probability >= TYPICAL:
         return ""
-    return f"  unlike what the model knows (p <= {tail_probability:.4f})"
+    note = f"  unlike what the model knows (p <= {tail_probability:.4f})"
+    if ground is None:
+        return note
+    kinds = ("light on dark", "dark on light") if ground else ("dark on light", "light on dark")
+    return f"{note}: it is {kinds[0]}, and the model's images are {kinds[1]}; try --invert"
 
 
 def print_summary(

@@ -39,7 +39,7 @@ def classify(
     count = len(images)
     task = plan(info or ModelInfo(generator.config), ClassifyValues(count, by_bits))
     exact = np.zeros(count, np.int64)
-    task.fill([Cleaned(images, exact > 0, exact if tolerances is None else tolerances)])
+    task.fill([Cleaned(images, exact > 0, exact if tolerances is None else tolerances, exact > 0)])
     for _ in progressing(Engine(generator), [task], progress):
         pass
     return task.result()
@@ -236,7 +236,7 @@ def test_equal_evidence_has_no_error_and_impossible_pixels_cost_infinitely_much(
     assert estimate(np.zeros(3), known_bytes=0).bits_per_dim == 0.0
 
 
-@pytest.mark.parametrize("repeats", [0, 1, 257, 2.0, True, "8"])
+@pytest.mark.parametrize("repeats", [0, 1, 257, 2.5, True, "8"])
 def test_repeats_that_give_no_standard_error_are_refused(repeats: object) -> None:
     with pytest.raises(InvalidInput, match=r"^repeats must be a whole number from 2 to 256, not ") as caught:
         check_repeats(repeats)  # type: ignore[arg-type]

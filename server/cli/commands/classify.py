@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.server.cli.options import CleanOption, Device, Json, Model
+from scanline.server.cli.options import CleanOption, Device, Invert, Json, Model
 from scanline.server.cli.progress import model_bar
 
 
@@ -22,6 +22,7 @@ def classify(
         ),
     ] = False,
     clean: CleanOption = "auto",
+    invert: Invert = False,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     as_json: Json = False,
@@ -29,13 +30,15 @@ def classify(
     """Print the most probable class of each picture, and its probability under a uniform prior: by the model's class
     head, or by bits where it has none. A picture that is unlike the model's test images, for more than its noise, has
     none."""
+    from scanline.model.images.given_images import read_images
     from scanline.model.inference import load
     from scanline.server.cli.sampling import outlier_note, picture_files
 
     pictures = picture_files(pictures)
     loaded = load(model, device=device)
     with model_bar("reading") as progress:
-        result = loaded.classify(pictures, by_bits=by_bits, clean=clean, progress=progress)
+        given = [255 - read_images(path, loaded.config) for path in pictures] if invert else pictures
+        result = loaded.classify(given, by_bits=by_bits, clean=clean, progress=progress)
 
     def named(values: np.ndarray | None, row: int) -> dict[str, float] | None:
         return None if values is None else dict(zip(result.class_names, values[row].tolist(), strict=True))
@@ -45,6 +48,7 @@ def classify(
     typical = [None] * len(pictures) if result.typical is None else result.typical.tolist()
     bits_per_dim = None if result.bits is None else result.bits / loaded.config.bytes
     tails = [None] * len(pictures) if result.tail_probabilities is None else result.tail_probabilities.tolist()
+    inverted = [False] * len(pictures) if result.inverted is None else result.inverted.tolist()
     if as_json:
         rows = [
             {
@@ -64,7 +68,9 @@ def classify(
         return
     for row, (path, name, known, tail) in enumerate(zip(pictures, best, result.known, tails, strict=True)):
         if not known:  # JSON has the class all the same, beside `typical`
-            print(f"-  -  {path}{outlier_note(tail)}")
+            cleaning = loaded.info.cleaning
+            ground = cleaning.ground if cleaning is not None and inverted[row] else None
+            print(f"-  -  {path}{outlier_note(tail, ground)}")
             continue
         other = "  with noise" if result.noisy[row] else ""
         if result.logits is not None and of_bits is not None:

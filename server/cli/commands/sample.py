@@ -33,6 +33,7 @@ def sample(
         Path,
         typer.Option("--out", "-o", help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder."),
     ] = Path("samples.png"),
+    invert: options.Invert = False,
     film: options.Film = False,
     frames: options.Frames = None,
     seconds: options.Seconds = None,
@@ -79,6 +80,8 @@ def sample(
             )
         if each_class:
             raise ValueError("--each-class paints on this machine; with --cluster, give --class once for each class")
+        if invert:
+            raise ValueError("--invert is for images that this machine paints; leave it out with --cluster")
         _sample_on_cluster(cluster, model, n, out, seed, class_name, sampling, as_json)
         return
     seed = checked_seed(seed)
@@ -105,6 +108,7 @@ def sample(
     painted = [task.result() for task in tasks]
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
     shown = [name for batch in painted for name in batch.class_names(config)]
+    images = 255 - images if invert else images
     if each_class:
         save_classes(images, config.class_names, out, shown_film, scale or 1, classes=shown)
     else:

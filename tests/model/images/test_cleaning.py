@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import scanline
 from scanline.model.images.cleaning import Cleaning, read
 from tests.support import small_models
 from tests.support.pictures import encode
@@ -54,6 +55,37 @@ def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance() -> 
     assert tolerances == [0, 16, 3 * Cleaning(0, 254).noise(images[2:], config)[0] // 2]
     assert tolerances[2] > 16
     assert not read(images, config, Cleaning(0, 254), "off").tolerances.any()
+
+
+@pytest.mark.parametrize("ground", [0, 255])
+@pytest.mark.parametrize("paper", [1.0, 0.8, 0.55])
+def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(ground: int, paper: float) -> None:
+    """Also on grey paper, and as a codec leaves it; a bold one is known by its edge."""
+    images = drawings(20)
+    bold = np.zeros((1, 28, 28), np.uint8)
+    bold[:, 4:-1, 1:] = 254
+    away = np.concatenate([images, bold.reshape(1, -1), coded(images, kind="JPEG")])
+    inverted = (paper * (255 - away)).astype(np.uint8)
+    own, other = (away, inverted) if ground == 0 else (255 - away, 255 - inverted)
+    cleaning = Cleaning(ground, abs(ground - 254))
+    assert not cleaning.inverted(own, CONFIG).any()
+    assert cleaning.inverted(other, CONFIG).all()
+    for pictures in (other, coded(other, kind="JPEG")):
+        found = read(pictures, CONFIG, cleaning, "auto")
+        assert found.inverted.all()
+        assert not found.noisy.any()
+        np.testing.assert_array_equal(found.images, pictures)
+
+
+def test_no_inverted_digit_is_named_and_each_other_is() -> None:
+    model = scanline.load("mnist-small", device="cpu")
+    digits = model.sample(4, seed=3).array.reshape(4, -1)
+    for pictures in (digits, coded(digits, kind="JPEG")):
+        assert model.classify(pictures, by_bits=False).known.all()
+    for paper in (1.0, 0.8):
+        inverted = (paper * (255 - digits)).astype(np.uint8)
+        for pictures in (inverted, coded(inverted, kind="JPEG"), coded(inverted, kind="WEBP")):
+            assert not model.classify(pictures, by_bits=False).known.any()
 
 
 def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most() -> None:

@@ -19,7 +19,7 @@ def reading(index: int) -> Scored:
 def test_intervals_are_held_until_they_are_encoded() -> None:
     task = encode.plan(ModelInfo(GREY), EncodeValues([None, None], "0" * 32, "exact"))
     none = np.zeros(2, np.int64)
-    task.fill([Cleaned(np.zeros((2, GREY.bytes), np.uint8), none > 0, none)])
+    task.fill([Cleaned(np.zeros((2, GREY.bytes), np.uint8), none > 0, none, none > 0)])
     task.receive(reading(1))
     assert (task.held_bytes, task.has_work) == (len(INTERVALS), False)
     task.receive(reading(0))

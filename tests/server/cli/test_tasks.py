@@ -10,7 +10,7 @@ from PIL import Image
 
 from scanline.model.inference import Model, load
 from tests.support import shapes
-from tests.support.commands import done
+from tests.support.commands import done, refused
 from tests.support.pictures import encode, film_frames, noise
 from tests.support.server.json_requests import HOLE, IMAGE, NOISY
 
@@ -68,6 +68,20 @@ def test_options_are_handed_on_and_json_reports_the_images(tmp_path: Path, asked
     said = {"out": str(out), "n": 9, "seed": expected.seed, "bits_per_dim": expected.bits_per_dim.tolist()}
     classes = {"classes": [*expected.classes]} if expected.classes else {}
     assert result == {**said, "temperature": expected.temperature, "guidance": expected.guidance, **classes}
+
+
+def test_images_are_inverted_as_they_are_written(tmp_path: Path) -> None:
+    given = ("sample", "--model", shapes.save(tmp_path / "shapes"), "-n", 3, "--seed", 3)
+    for name in ("images.npy", "sheet.png"):
+        done(*given, "--out", tmp_path / name)
+        done(*given, "--out", tmp_path / f"inverted-{name}", "--invert")
+    own, inverted = np.load(tmp_path / "images.npy"), np.load(tmp_path / "inverted-images.npy")
+    np.testing.assert_array_equal(inverted, 255 - own)
+    assert inverted.dtype == np.uint8
+    sheet = np.asarray(Image.open(tmp_path / "inverted-sheet.png"))
+    np.testing.assert_array_equal(sheet[:7, :5], 255 - np.asarray(Image.open(tmp_path / "sheet.png"))[:7, :5])
+    with_cluster = refused("sample", "--cluster", "127.0.0.1:1", "--invert", "--out", tmp_path / "out")
+    assert with_cluster == "--invert is for images that this machine paints; leave it out with --cluster"
 
 
 def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path) -> None:
@@ -215,6 +229,12 @@ def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_pat
     (tmp_path / "clean.png").write_bytes(encode(np.where(NOISY == 3, 0, 254).astype(np.uint8)))
     said = done("classify", "--model", directory, tmp_path / "clean.png")  # without noise, and not a test image
     assert said.startswith(f"-  -  {tmp_path / 'clean.png'}  unlike what the model knows (p <= ")
+    Image.open(file).point(lambda value: 255 - value).save(tmp_path / "inverted.png")
+    said = done("classify", "--model", directory, tmp_path / "inverted.png")
+    assert said.startswith(f"-  -  {tmp_path / 'inverted.png'}  unlike what the model knows (p <= ")
+    assert said.endswith("): it is dark on light, and the model's images are light on dark; try --invert\n")
+    said = done("classify", "--model", directory, tmp_path / "inverted.png", "--invert")
+    assert said == line.replace(str(file), str(tmp_path / "inverted.png"))
     (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))["data"]
     assert (row["typical"], row["tail_probability"]) == (False, pytest.approx(law.tail_probabilities[0]))
     assert [*row["bits_per_dim"].values()] == pytest.approx((model.classify(NOISY, clean="off").bits / 35)[0], rel=1e-6)
