@@ -483,4 +483,5 @@ def load(
     generator = Generator(load_model(directory, chosen_device), 1, threads, precision, backends)
     generator.close()  # the precision is possible here, and its backend works
     name = model_name(directory.resolve())
-    return Model(generator.model, name, precision, threads, generator.backend_name, read_info(directory))
+    info = replace(read_info(directory), has_class_head=generator.model.class_head is not None)
+    return Model(generator.model, name, precision, threads, generator.backend_name, info)

@@ -37,14 +37,16 @@ class FeatureShape:
     def averages(self, config: ModelConfig, outputs: Sequence[torch.Tensor], start: int) -> torch.Tensor:
         """Return what n steps from byte `start` on add to the features [B, F] of images, from the outputs [B, n, D]
         after 0, 1 and more layers."""
-        device, cells = outputs[0].device, self.cells
-        pixel = torch.arange(config.first, config.bytes, config.step_bytes, device=device) // config.channels
+        cells = self.cells
+        pixel = torch.arange(config.first, config.bytes, config.step_bytes) // config.channels
         row = pixel // config.width * cells // config.height
         column = pixel % config.width * cells // config.width
-        inside = F.one_hot(row * cells + column, cells**2).T.float()  # [cells^2, n]
-        weights = inside / inside.sum(dim=1, keepdim=True).clamp(min=1)  # an image may have fewer rows than cells
+        cell = row * cells + column
         first = (start - config.first) // config.step_bytes
-        weights = weights[:, first : first + outputs[0].shape[1]]
+        read = cell[first : first + outputs[0].shape[1]]
+        count = torch.bincount(cell, minlength=cells**2).clamp(min=1)  # an image may have fewer rows than cells
+        inside = F.one_hot(read, cells**2).T.float()  # [cells^2, n]
+        weights = (inside / count.unsqueeze(1)).to(outputs[0].device)
         return torch.cat([(weights @ outputs[layer].float()).flatten(1) for layer in self.layers], dim=1)
 
 
