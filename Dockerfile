@@ -13,7 +13,7 @@ WORKDIR /src
 # the torch on PyPI depends on the CUDA libraries
 RUN --mount=type=cache,target=/root/.cache/pip \
     if [ "$DEVICE" = cpu ]; then \
-        pip install --no-deps --index-url https://download.pytorch.org/whl/cpu "torch>=2.8,<2.14"; \
+        pip install --no-deps --index-url https://download.pytorch.org/whl/cpu "torch>=2.10,<2.14"; \
     fi
 # installs the dependencies, and an empty package that the wheel replaces below
 COPY pyproject.toml ./

@@ -23,9 +23,13 @@ COMMA_SEPARATED = (
 )
 ORIGIN = r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+"
 HOST_NAME = r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+MODEL_NAME = r"[^\s,=$`'\"<>&;|\\*?!\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069]+"  # nothing that a shell or HTML reads
 FORMS = {  # of each item of a setting, and the same in words
     "models": (r"(?s).+", "a model must be a name or a directory"),
-    "served_model_names": (r"[^\s,=]+(=[^\s,=]+)?", "a name must be NAME or NAME=MODEL, without spaces and commas"),
+    "served_model_names": (
+        rf"{MODEL_NAME}(=[^,=]+)?",
+        "a name must be NAME or NAME=MODEL, without spaces, commas and what a shell or HTML reads",
+    ),
     **dict.fromkeys(
         ("allow_origins", "frame_ancestors"),
         (ORIGIN, "an origin must be * or like https://example.com, without a path"),

@@ -80,6 +80,16 @@ def test_no_instruction_asks_an_index_for_our_package() -> None:
     assert wrong == []
 
 
+def test_each_floor_with_a_reason_excludes_the_versions_that_it_is_about() -> None:
+    declared = (ROOT / "pyproject.toml").read_text()
+    floors = re.findall(r'"([\w-]+)>=([\d.]+)[^"]*",  # below ([\d.]+): ', declared)
+    assert {name for name, _, _ in floors} == {"torch", "pillow", "starlette", "python-multipart"}
+    for name, floor, fixed in floors:
+        assert [int(part) for part in floor.split(".")] >= [int(part) for part in fixed.split(".")], name
+    (torch_range,) = re.findall(r'"(torch>=[^"]+)"', declared)
+    assert torch_range in (ROOT / "Dockerfile").read_text()
+
+
 def test_an_instruction_names_what_the_extra_needs() -> None:
     error = extras.MissingExtraError("--cluster", "cluster")
     packages = r"'ray\[serve\][<>=.,\d]+' 'grpcio[<>=.,\d]+'"

@@ -1,5 +1,5 @@
-"""A folder of pictures, read recursively: any format that Pillow decodes without running another program, and Parquet
-files, whose pictures count as those of a folder.
+"""A folder of pictures, read recursively: any format that people have, and Parquet files, whose pictures count as those
+of a folder.
 
 A file that is not a picture, or is a broken or a hostile one, is refused with a reason, and the others are read. A
 picture is its first frame, turned as its EXIF says, on white where it is transparent, in 8 bits.
@@ -22,9 +22,11 @@ from scanline.model.datasets.files import LARGEST_FILE, LARGEST_PICTURE, PARTS, 
 from scanline.model.images.pictures import PixelsError, SlowError, fitted, in_8_bits, open_file, upright
 from scanline.model.named_files import read_file
 
-# Pillow runs Ghostscript on the first, and has no decoder of its own for the others.
-NO_DECODER = {"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"}
-CONTAINERS = {"BLP", "FPX", "IPTC", "MIC"}  # of a whole file of another format, EPS too, which Pillow opens unchecked
+# What people have. Pillow reads more, by decoders that few use, by Ghostscript, and out of files of another format.
+FORMATS = (
+    *("PNG", "JPEG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "QOI", "DDS"),
+    *("PCX", "SGI"),
+)
 LONGEST_REASON = 120
 WHITE = 281  # MaxSampleValue, a tag of TIFF
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
@@ -233,11 +235,10 @@ def picture_bytes(source: Path | bytes) -> bytes:
 
 def _decode(source: Path | bytes, size: tuple[int, int] | None, grey: bool) -> np.ndarray:
     """Return the picture [H, W] or [H, W, 3] uint8; any exception where it cannot be decoded."""
-    Image.init()  # registers all formats
-    formats = tuple(kind for kind in Image.OPEN if kind not in NO_DECODER | CONTAINERS)
+    Image.init()  # registers the formats
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about metadata, and about sizes, which are checked here
-        with open_file(picture_bytes(source), formats) as opened:
+        with open_file(picture_bytes(source), FORMATS) as opened:
             if opened.width * opened.height > LARGEST_PICTURE:
                 size_read = f"{opened.width} x {opened.height}"
                 raise RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")

@@ -3,6 +3,7 @@
 A model that failed hides no other: it is listed with its reason, and requests for it are refused with it.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
-from scanline.server.settings import Settings
+from scanline.server.settings import MODEL_NAME, Settings
 
 HandleFactory = Callable[[EngineOptions, QueueLimits], EngineHandle]
 ModelState = Literal["loading", "ready", "failed"]
@@ -206,7 +207,14 @@ def _names(settings: Settings, directories: Sequence[Path]) -> dict[str, tuple[s
         if (model or own[0]) not in served:
             raise ValueError(f"--served-model-name {text}: {model} is not among the models {', '.join(own)}")
         served[model or own[0]].append(name)
-    names = {model: tuple(dict.fromkeys([*served[model], model])) for model in own}
+    for name in own:  # of a directory from anybody; words of it may be separated by a space
+        if all(re.fullmatch(MODEL_NAME, word) for word in name.split(" ")):
+            served[name].append(name)
+        elif not served[name]:
+            raise ValueError(
+                f"--model: {name!r} is no name for a model; rename the directory, or give --served-model-name"
+            )
+    names = {model: tuple(dict.fromkeys(served[model])) for model in own}
     taken = [name for each in names.values() for name in each]
     for name in taken:
         if taken.count(name) > 1:

@@ -7,7 +7,7 @@
 Prints a line for each compiled variant; fails where one does not compile, spills registers, has serialised products,
 asks for more shared memory than there is, copies what the previous kernel may still write before it waits, or where one
 launch for many positions adds in another order than one for each. With another Triton, installed by
-`pip install --no-deps --target DIR triton==3.4.0`, put DIR first into PYTHONPATH.
+`pip install --no-deps --target DIR triton==3.6.0`, put DIR first into PYTHONPATH.
 """
 
 import argparse
@@ -117,7 +117,7 @@ def recur(heads: int, width: int, dtype: torch.dtype = torch.float32, chained: b
 def orders(*cases: tuple[int, int, torch.dtype]) -> None:
     """Launches steps one by one and at once; the layouts that decide the order of their sums must be the same, and no
     product may be contracted with a sum. Offsets must be 64 bits wide, since states may have 2^31 numbers and more. A
-    head of 32 is one warp, of which an SM has registers for 25 (Triton 3.4), or 28 (3.6)."""
+    head of 32 is one warp, of which an SM has registers for 28."""
     for heads, width, dtype in cases:
         recur(heads, width, dtype)
         at_once, step, sequence = (kernel.asm for kernel in launched[-3:])
@@ -211,8 +211,8 @@ def quick(capability: int) -> None:
         codes(kernels, Buffers.of(config, 1, torch.device("cpu")))
 
 
-# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons, and of any with the
-# oldest; attention's float32 heads of 64 where the tensor cores are not an H100's or a B200's
+# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons; attention's float32
+# heads of 64 where the tensor cores are not an H100's or a B200's
 GRADIENTS = ("walk_", "_norm_conv", "_segment_sums")  # kernels that training launches
 FEW_BYTES, WIDE_BYTES = 72, 656
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
@@ -222,7 +222,7 @@ def known(kernel: Compiled) -> bool:
     """Whether the only fault is a known spill. No preset and no shipped model has heads of 64 float32 numbers."""
     has_gradients = kernel.name.startswith(GRADIENTS)
     is_wide = kernel.capability not in (90, 100) and {"v=float32", "value_width=64"} <= {*kernel.constants.split(", ")}
-    few = FEW_BYTES if has_gradients or triton.__version__.startswith("3.4.") else 0
+    few = FEW_BYTES if has_gradients else 0
     small = SMALL_CARD_BYTES if kernel.capability in SMALL else 0
     return len(kernel.faults) == 1 and 0 < kernel.spilled <= max(few, small, WIDE_BYTES * (is_wide and has_gradients))
 

@@ -50,6 +50,8 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
         "bomb.png": hostile.bomb(),
         "large.png": hostile.SIGNATURE + hostile.header(10_000, 10_000) + hostile.pixels() + hostile.END,
         "program.eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 7\n%%EndComments\nshowpage\n",
+        "layers.psd": b"8BPS\0\1" + bytes(6) + b"\0\3\0\0\0\x07\0\0\0\5\0\x08\0\3",
+        "sky.fits": b"SIMPLE  =                    T".ljust(80) + b"BITPIX  =                    8".ljust(80),
         "boxed.iim": hostile.boxed(whole),
         "scans.jpg": hostile.of_scans(5000),
         "strips.tiff": hostile.of_strips(70_000),
@@ -72,6 +74,7 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
     assert said.pop("header.jpg")
     assert said == {
         **dict.fromkeys(("text.txt", "program.eps", "boxed.iim", "strange?name.png"), "it is not a picture"),
+        **dict.fromkeys(("layers.psd", "sky.fits"), "it is not a picture"),  # Pillow would read them
         "scans.jpg": "it has more than 32 scans",
         "strips.tiff": "it has more than 65,536 strips or tiles",
         "runs.bmp": "it has 1,048,576 pixels, more than the maximum of 262,144 of its format",

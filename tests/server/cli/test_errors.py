@@ -70,6 +70,8 @@ CASES = {  # a command, run in a folder with everything else that it names: part
         "--served-model-name: two models have the name a, by which"
     ),
     "serve --model grey --model=": "--model: a model must be a name or a directory, not ''",
+    "serve --model it's$(id)<img>`id`": "is no name for a model; rename the directory, or give --served-model-name",
+    "serve --model grey --served-model-name $(id)": "without spaces, commas and what a shell or HTML reads",
     "serve --model grey --port 70000": "--port",
     "serve --model grey --slots 0": "--slots",
 }
@@ -90,6 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     for name in ("empty", "broken", "data", "pictures"):
         (folder / name).mkdir()
     (folder / "grey").symlink_to(grey_directory)
+    save_model(small_models.model(GREY), folder / "it's$(id)<img>`id`")
     save_model(small_models.model(GREY), folder / "other" / "grey")
     save_model(small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits")
     for name in ("shapes", "pointer"):

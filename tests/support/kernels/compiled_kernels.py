@@ -1,7 +1,7 @@
 """Compiles Triton kernels for a GPU that is not there, and reads what the compiler made of each launch: registers,
 spilled bytes, shared memory, products that ptxas serialised, and copies that do not wait for the previous kernel.
 
-Works with any Triton from 3.4 on, in a process without Triton's interpreter.
+Works with any Triton from 3.6 on, in a process without Triton's interpreter.
 """
 
 import contextlib

@@ -108,7 +108,6 @@ def moved(kind: type[torch.optim.Optimizer], **more: object) -> list[torch.Tenso
     return [weight.detach() for weight in weights]
 
 
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch 2.9 brought Muon")
 def test_in_bfloat16_it_is_torchs_own() -> None:
     expected = moved(torch.optim.Muon, adjust_lr_fn="match_rms_adamw")
     for shape, reference, result in zip(SHAPES, expected, moved(Muon, dtype=torch.bfloat16), strict=True):
