@@ -7,20 +7,24 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil
 
+import numpy as np
+
 from scanline.model.backends.cpu import CpuBackend
-from scanline.model.sampling.decoding import Decoding
+from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest, ImageSpec, Scheduled
-from scanline.model.sampling.particles import checks
+from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.coded import Coded
+from scanline.model.sampling.kinds.kind import Kind
+from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Scheduled
 from scanline.model.sampling.prefill.prefixes import Prefixes
 from scanline.model.sampling.prefill.queue import PrefillQueue, PrefillRequest
 from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.sampling.prefix_tree import PrefixTree
-from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
+from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import MAX_STEPS
 
@@ -41,7 +45,11 @@ class ActiveRequest:
     left: int  # images that have not been sent
     accepted: float = field(default_factory=time.monotonic)
     is_scheduled: bool = False  # its first image has had a slot
-    decoding: Decoding | None = None  # where its images have codes
+    coded: Coded | None = None  # the kind of all its images, where they have codes
+
+    def kind_of(self, index: int) -> Kind:
+        """Return the kind of image `index`."""
+        return self.coded or self.request.kind_of(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +96,8 @@ class Admission:
         self.requests[request.id] = active = ActiveRequest(request, len(request.indices))
         waiting = request.indices
         if request.codes is not None:
-            active.decoding = Decoding(request.codes, request.indices, self.generator.config)
-            waiting = active.decoding.first
+            active.coded = Coded(request.codes, request.indices, self.generator.config)
+            waiting = active.coded.first
         self.scheduler.add(request.id, waiting, request.client)
         self._prepare_next(active)
 
@@ -168,8 +176,7 @@ class Admission:
     def _queue_prefix(self, request: GenerateRequest, index: int) -> None:
         source = request.source(index)
         assert source is not None
-        label = request.label_of(index)
-        labels = (label,) if request.guidance_of(index) == 1 else (label, 0)
+        labels = request.kind_of(index).labels(request.label_of(index))
         self.prefixes.reserve(request.id, request.client, source, labels)
         known = request.known[source]
         stop = self._prefix(request, index)
@@ -193,11 +200,11 @@ class Admission:
             return
         try:
             for each in finished:
-                request = self.requests[each.request].request
-                if request.codes is not None:
-                    continue
-                spec = request.image(each.index)
-                self.tree.add(spec, (spec.label,) if spec.guidance == 1 else (spec.label, 0), each.image)
+                active = self.requests[each.request]
+                kind = active.kind_of(each.index)
+                if kind.may_share_beginnings:
+                    spec = active.request.image(each.index)
+                    self.tree.add(spec, kind.labels(spec.label), each.image)
             self.tree.insert()
         except Exception as error:
             self._drop_tree(error)
@@ -209,12 +216,12 @@ class Admission:
         log.exception("the prefix tree failed and is dropped")
         self.tree = None
 
-    def continue_code(self, ended: SlotAssignment, read: Sequence[int]) -> None:
-        """Queue the image after one of a code, of which that one has read `read` (Fetched.decoders)."""
-        active = self.requests.get(ended.request)
-        if active is None or active.decoding is None or ended.code is None:
+    def queue_following(self, ended: SlotAssignment, read: np.ndarray) -> None:
+        """Queue the image that could not be painted before `ended` was complete, if there is one. read: as
+        Kind.following."""
+        if ended.request not in self.requests:
             return
-        following = active.decoding.end(ended.index, ended.code, read)
+        following = ended.kind.following(ended.index, read)
         if following is not None:
             self.scheduler.append(ended.request, following, ended.client)
 
@@ -236,29 +243,17 @@ class Admission:
         active = self.requests[assignment.request]
         request = active.request
         index = assignment.index
+        kind = assignment.kind
+        specs = kind.specs(request.image(index))
+        assignment.label = specs[0].label
+        assignment.checks = kind.checks(specs[0], self.generator.config)
         source = request.source(index)
-        spec = request.image(index)
-        # A guided image has a second state without the label; particles differ in their random numbers alone.
-        specs: tuple[ImageSpec, ...] = (spec,)
-        if spec.guidance != 1:
-            assignment.is_guided = True
-            specs += (replace(spec, label=0),)
-        elif assignment.others:
-            assert spec.mask is not None
-            assignment.checks = tuple(checks(spec.mask, self.generator.config))
-            specs += tuple(request.image(index, number) for number, _ in enumerate(assignment.others, 1))
         prefixes: list[Prefix | None] = [None] * len(specs)
-        if active.decoding is not None:
-            spec = active.decoding.begin(spec)
-            specs = (spec,)
-            assignment.code = spec.code
-            assignment.label = spec.label
-            assignment.is_wanted = index in active.decoding.wanted
-        elif source is not None and self._prefix(request, index):
+        if source is not None and self._prefix(request, index):
+            # Each slot has its own, or all have the same one.
             held = self.prefixes.start_from(request.id, source)
-            # One for each state of a guided image; all particles start from the same one.
-            prefixes = [*held] if assignment.is_guided else [*held] * len(specs)
-        elif self.tree is not None:
+            prefixes = [*held] * (len(specs) // len(held))
+        elif self.tree is not None and kind.may_share_beginnings:
             try:
                 prefixes = self.tree.match(specs)
             except Exception as error:

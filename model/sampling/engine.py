@@ -17,14 +17,15 @@ import numpy as np
 
 from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.admission import ActiveRequest, Admission
+from scanline.model.sampling.assignment import SlotAssignment
+from scanline.model.sampling.checks import at_check, steps_to_check, to_choose
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import Cancel, Event, Failed, GenerateRequest, Scored, ScoreRequest, Stats
-from scanline.model.sampling.particles import at_check, groups_of, steps_to_check
 from scanline.model.sampling.prefill.queue import EndedPrefill, PrefillQueue, PrefillRequest
-from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
+from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS, TickLength
 from scanline.model.sampling.stats.time_shares import TimeShares
@@ -39,7 +40,7 @@ NOT_FINITE = "The model computed numbers that are not finite for an image of thi
 
 class Engine:
     """Invariant between ticks: every assignment's request is in `requests`, and the generator holds its image, of which
-    no particle has passed a check without resampling.
+    no candidate has passed a check without resampling.
 
     Owns the requests; the scheduler owns slots and positions, the generator weights and states.
     """
@@ -50,7 +51,7 @@ class Engine:
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}  # to paint
         self.scheduler = Scheduler(
-            generator.slots, lambda number, index: self.requests[number].request.slots_of(index), generator.spare
+            generator.slots, lambda number, index: self.requests[number].kind_of(index), generator.spare
         )
         self.prefills = PrefillQueue(generator)
         self.admission = Admission(generator, self.scheduler, self.requests, self.prefills, self.recorder)
@@ -245,7 +246,7 @@ class Engine:
             slots = np.sort([slot for image in images for slot in image.slots])
         scheduler.turn += 1
         scheduler.stepped[slots] = scheduler.turn
-        # How many steps: as many as fit into a tick, and none beyond the next check of an image's particles.
+        # How many steps: as many as fit into a tick, and none beyond the next check of an image.
         step_bytes = self.generator.config.step_bytes
         positions = scheduler.positions
         before = positions[slots]
@@ -259,7 +260,7 @@ class Engine:
         # Resampling is queued behind the steps, on a GPU too: nothing here waits for them.
         for due in at_check(groups, positions):
             self.generator.resample(due)
-        # The particles of an image paint its bytes once: only its first slot counts.
+        # An image in several slots is painted once: only its first slot counts.
         painted = int((positions[slots] - before)[scheduler.is_first[slots]].sum())
         self.current = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
 
@@ -273,9 +274,8 @@ class Engine:
         first = np.fromiter(scheduler.assigned, np.int64)
         complete = first[scheduler.positions[first] == self.length].tolist()
         launch.finished = [scheduler.assigned[slot] for slot in complete]
-        # Of several particles one is chosen; its bytes are then in the image's first slot, which is fetched.
-        several = [image for image in launch.finished if len(image.particles) > 1]
-        for group in groups_of(several, [self.length] * len(several)):
+        # Of several candidates one is chosen; its bytes are then in the image's first slot, which is fetched.
+        for group in to_choose(launch.finished, self.length):
             self.generator.choose(group)
         if slots := launch.slots:
             launch.fetched = self.generator.fetch(slots)
@@ -299,9 +299,9 @@ class Engine:
         finished = [*ended.finished_images(self.requests)]
         events += finished
         self.admission.note_finished(finished)
-        for image, read in ended.decoded_images():
+        for image, read in ended.reads():
             with self._failing((image.request,), events):
-                self.admission.continue_code(image, read)
+                self.admission.queue_following(image, read)
         for request, count in Counter(image.request for image in ended.finished if image.is_wanted).items():
             if active := self.requests.get(request):
                 active.left -= count

@@ -8,32 +8,28 @@ import numpy as np
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.admission import ActiveRequest
+from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.messages import Finished, Pixels, StateSnapshot
-from scanline.model.sampling.particles import agreed
-from scanline.model.sampling.scheduler import SlotAssignment
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Painted bytes of a streamed image, from `first` to `stop` - 1.
+    """Painted bytes of a streamed image, up to `stop` - 1.
 
-    Of an image of several particles, the bytes after those sent before in which all particles agree, which are known
-    once the steps have ended.
+    Of them, those are sent as final that come after what was sent before and can no longer change, which is known once
+    the steps have ended.
     """
 
     assignment: SlotAssignment
-    first: int
     stop: int
     slots: tuple[int, ...]  # to fetch
-    provisional: bool = False  # also sent, as such: the bytes of the first particle after those in which all agree
+    provisional: bool = False  # also sent, as such: the bytes of the first candidate after the final ones
 
     def painted(self, images: np.ndarray) -> tuple[int, int]:
-        """Return the first byte and the one after the last, given the images [n, N] of the slots; update in the
-        assignment, IN PLACE, what has been sent of an image of several particles."""
-        if len(self.assignment.particles) == 1:
-            return self.first, self.stop
+        """Return the first byte and the one after the last of those that are final now, given the images [n, N] of the
+        slots; update in the assignment, IN PLACE, what has been sent."""
         first = self.assignment.sent
-        self.assignment.sent = agreed(images, self.stop)
+        self.assignment.sent = self.assignment.kind.final(images, self.stop)
         return first, self.assignment.sent
 
 
@@ -70,7 +66,7 @@ class Launch:
 
     def overflowed(self, requests: Container[int], *, may_be_infinite: bool) -> set[int]:
         """Return those of `requests` of which a fetched image has bits that are NaN or infinite; these may be infinite
-        without a start token, by the first byte. Of several particles only the one that is chosen counts."""
+        without a start token, by the first byte. Of several candidates only the one that is chosen counts."""
         if not self.slots:
             return set()
         owners: list[int | None] = []
@@ -89,13 +85,13 @@ class Launch:
         row = 0
         for frame in self.frames:
             request, index = frame.assignment.image
-            particles = images[row : row + len(frame.slots)]
-            row += len(particles)
-            first, stop = frame.painted(particles)
+            candidates = images[row : row + len(frame.slots)]
+            row += len(candidates)
+            first, stop = frame.painted(candidates)
             if request in requests and first < stop:
-                painted.setdefault(request, []).append((index, first, particles[0, first:stop].tobytes()))
+                painted.setdefault(request, []).append((index, first, candidates[0, first:stop].tobytes()))
             if request in requests and frame.provisional and stop < frame.stop:
-                provisional.setdefault(request, []).append((index, stop, particles[0, stop : frame.stop].tobytes()))
+                provisional.setdefault(request, []).append((index, stop, candidates[0, stop : frame.stop].tobytes()))
         streamed = painted | provisional
         return [Pixels(number, painted.get(number, []), provisional.get(number, ())) for number in streamed]
 
@@ -106,11 +102,10 @@ class Launch:
                 s, z = snapshot.state.wait()
                 yield StateSnapshot(snapshot.request, snapshot.position, s.tobytes(), z.tobytes())
 
-    def decoded_images(self) -> Iterator[tuple[SlotAssignment, list[int]]]:
-        """Yield the finished images that were painted from codes, with what they have read (Fetched.decoders)."""
-        for row, assignment in enumerate(self.finished, len(self.slots) - len(self.finished)):
-            if assignment.code is not None:
-                yield assignment, self.fetched.wait().decoders[row].tolist()
+    def reads(self) -> Iterator[tuple[SlotAssignment, np.ndarray]]:
+        """Yield the finished images, with what each has read of its code (Fetched.decoders)."""
+        decoders = self.fetched.wait().decoders
+        yield from zip(self.finished, decoders[len(decoders) - len(self.finished) :], strict=True)
 
     def finished_images(self, requests: Mapping[int, ActiveRequest]) -> Iterator[Finished]:
         """Yield the finished images of `requests`."""

@@ -10,36 +10,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scanline.kernels.codec.coder import Decoder
 from scanline.model.class_names import drawn_label
 from scanline.model.formats.code_file import Codes
 from scanline.model.inputs import InvalidInput
+from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.guided import GUIDED
+from scanline.model.sampling.kinds.kind import Kind
+from scanline.model.sampling.kinds.particles import Particles
+from scanline.model.sampling.kinds.plain import PLAIN
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
-from scanline.model.sampling_options import DrawingParams, SamplingParams
+from scanline.model.sampling_options import SamplingParams
 
 if TYPE_CHECKING:
     from scanline.model.config import ModelConfig
-
-
-@dataclass(frozen=True)
-class ImageSpec(DrawingParams):
-    """One image to paint, or one of its particles; its random numbers are those of (seed, index, particle)."""
-
-    seed: int
-    index: int
-    known: np.ndarray | None = None  # [N] uint8
-    mask: np.ndarray | None = None  # [N] bool, True where a byte is known
-    label: int = 0  # 0: no class; k + 1: class k of the model
-    particle: int = 0  # from 0
-    particles: int = 1  # of the image
-    code: Decoder | None = None  # from which its bytes are painted in place of random numbers
-
-    @property
-    def prefix(self) -> int:
-        """How many bytes are known before the first unknown one."""
-        if self.mask is None:
-            return 0
-        return len(self.mask) if self.mask.all() else int(np.argmin(self.mask))
 
 
 @dataclass(frozen=True)
@@ -123,9 +106,16 @@ class GenerateRequest(SamplingParams):
         has_class = self.labels[index] if self.labels else self.label or self.drawn_classes
         return self.guidance if has_class else 1.0
 
+    def kind_of(self, index: int) -> Kind:
+        """Return the kind of image `index`, but for codes, whose kind has a state (kinds/coded.py)."""
+        if self.guidance_of(index) != 1:
+            return GUIDED
+        particles = self.particles_of(index)
+        return PLAIN if particles == 1 else Particles(particles)
+
     def slots_of(self, index: int) -> int:
-        """Return how many slots image `index` takes: two where it is guided, else one for each particle."""
-        return self.particles_of(index) if self.guidance_of(index) == 1 else 2
+        """Return how many slots image `index` takes."""
+        return self.kind_of(index).slots
 
     @property
     def slots(self) -> int:
@@ -142,8 +132,8 @@ class GenerateRequest(SamplingParams):
             message = f"This server has {slots} slots, and an image of {most} particles needs one for each."
             raise InvalidInput(message, "particles")
 
-    def image(self, index: int, particle: int = 0) -> ImageSpec:
-        """Return a particle of image `index` as a generator paints it."""
+    def image(self, index: int) -> ImageSpec:
+        """Return image `index` as a generator paints it, in the first of its slots."""
         source = self.source(index)
         known = mask = None
         if source is not None:
@@ -155,7 +145,6 @@ class GenerateRequest(SamplingParams):
             known,
             mask,
             label=self.label_of(index),
-            particle=particle,
             particles=self.particles_of(index),
             temperature=self.temperature,
             guidance=self.guidance_of(index),
@@ -319,7 +308,7 @@ class Finished:
     bits_per_dim: float
     evidence_bits: float | None = None
     effective_particles: float | None = None
-    label: int = 0  # of an image of a labelled code, which says it
+    label: int = 0  # that it was painted with
 
 
 @dataclass(frozen=True)

@@ -22,52 +22,22 @@ A request on hold keeps its images and has no turns; it takes them up again behi
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from scanline.kernels.codec.coder import Decoder
+from scanline.model.sampling.assignment import SlotAssignment
+from scanline.model.sampling.kinds.kind import Kind
+from scanline.model.sampling.kinds.plain import PLAIN
 from scanline.model.sampling.round_robin import RoundRobin
-
-
-@dataclass(slots=True)
-class SlotAssignment:
-    """An image of a request in its slots."""
-
-    slot: int  # of its first particle, or of a guided image with its label: the lowest
-    request: int
-    index: int  # of the image in its request
-    client: str = ""
-    sent: int = 0  # bytes of it already sent to its stream
-    others: tuple[int, ...] = ()  # the slots of its other particles, ascending, or of a guided image without its label
-    is_guided: bool = False
-    checks: tuple[int, ...] = ()  # positions before which its particles are to be resampled
-    code: Decoder | None = None  # where its bytes begin, of an image with a code
-    label: int = 0  # of an image with a code, which may say it
-    is_wanted: bool = True  # else it is painted for those after it in its code, and not sent
-
-    @property
-    def image(self) -> tuple[int, int]:
-        """Its request and its index there."""
-        return self.request, self.index
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        return (self.slot, *self.others)
-
-    @property
-    def particles(self) -> tuple[int, ...]:
-        """The slots of its particles."""
-        return (self.slot,) if self.is_guided else self.slots
 
 
 class Scheduler:
     """Invariant: every slot is either free or assigned to one image; a request has turns iff it has waiting images and
     is not on hold."""
 
-    def __init__(self, slots: int, slots_of: Callable[[int, int], int] = lambda *_: 1, spare: int = 0) -> None:
-        """slots_of(request, index) is how many slots an image needs: at most all. spare: slots behind them."""
+    def __init__(self, slots: int, kind_of: Callable[[int, int], Kind] = lambda *_: PLAIN, spare: int = 0) -> None:
+        """kind_of(request, index): of an image, which needs at most all slots. spare: slots behind them."""
         self.free = list(range(slots))
         self.spare = list(range(slots, slots + spare))  # those that are free
         self.assigned: dict[int, SlotAssignment] = {}  # by the image's first slot
@@ -81,7 +51,7 @@ class Scheduler:
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots = slots
-        self.slots_needed = slots_of
+        self.kind_of = kind_of
         self.turns = RoundRobin()
         self.waiting: dict[int, deque[int]] = {}  # image indices without a slot, by request
         self.on_hold: dict[int, str] = {}  # client, by request
@@ -255,7 +225,8 @@ class Scheduler:
         return self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
 
     def _needed(self, request: int) -> int:
-        return self.slots_needed(request, self.waiting[request][0])
+        """Return the slots of the next image of a request."""
+        return self.kind_of(request, self.waiting[request][0]).slots
 
     def _next_fits(self) -> bool:
         """Return whether no image waits for slots that are not free."""
@@ -291,7 +262,8 @@ class Scheduler:
         images = self.waiting[request]
         client = self.turns.client_of[request]
         slot, *others = (heapq.heappop(self.free if free is None else free) for _ in range(needed))
-        assignment = SlotAssignment(slot, request, images.popleft(), client, others=tuple(others))
+        index = images.popleft()
+        assignment = SlotAssignment(slot, request, index, client, tuple(others), self.kind_of(request, index))
         self.assigned[slot] = assignment
         self.is_first[slot] = True
         for taken in assignment.slots:

@@ -3,9 +3,9 @@
 The first and last bytes of an image are sent at once, others at a limited rate: a browser that draws the frames of many
 images shares our cores, and each frame costs time in the API.
 
-Of an image of several particles, streams get the bytes in which all particles agree, because nothing that was sent may
-change; the others follow when the image is complete. A request may ask for the bytes of the first particle beyond them,
-which are sent as provisional: that particle's slot is fetched anyway. A state snapshot is that of the first particle.
+Nothing that was sent may change. Of an image of several candidates, streams get the bytes that its kind says are final;
+the others follow when the image is complete. A request may ask for the bytes of the first candidate beyond them, which
+are sent as provisional: that one's slot is fetched anyway. A state snapshot is that of the first candidate.
 """
 
 import time
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.launch import Frame, PendingSnapshot
 from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling.scheduler import SlotAssignment
 
 FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API
 REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request
@@ -70,14 +70,11 @@ class Streams:
             stop = int(positions[image.slot])
             is_last = stop == length
             is_due = is_last or image.request in due
-            if stream.sends_pixels and len(image.particles) > 1:
-                # All particles are fetched, to be compared; of a complete image only the one that is chosen.
-                if is_due:
-                    slots = (image.slot,) if is_last else image.slots
-                    frames.append(Frame(image, 0, stop, slots, stream.sends_provisional))
-            elif stream.sends_pixels and stop > image.sent and (is_due or not image.sent):
-                frames.append(Frame(image, image.sent, stop, image.particles))
-                image.sent = stop
+            if stream.sends_pixels and image.kind.wants_frame(image.framed, stop, is_due):
+                # All candidates are fetched, to be compared; of a complete image only the one that is chosen.
+                slots = (image.slot,) if is_last else image.candidates
+                frames.append(Frame(image, stop, slots, stream.sends_provisional))
+                image.framed = stop
             if stream.snapshot is not None and image.index == 0:
                 state = self.generator.state(image.slot, *stream.snapshot)
                 snapshots.append(PendingSnapshot(image.request, stop, state))

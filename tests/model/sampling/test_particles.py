@@ -11,8 +11,8 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.kinds.particles import Particles, agreed, checks
 from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels
-from scanline.model.sampling.particles import agreed, checks
 from tests.support import small_models
 from tests.support.engine.batch_composition import Painter, painted_alone
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
@@ -79,7 +79,7 @@ class Case:
         known, where = small_models.images(config, 2, seed=3), MASKS[mask](config.bytes)
         shown = {"known": tuple(map(bytes, known)), "masks": (where.tobytes(),) * 2}
         self.request = GenerateRequest(0, 4, 77, **shown, particles=PARTICLES)
-        images = {i: [self.request.image(i, particle) for particle in range(PARTICLES)] for i in range(4)}
+        images = {i: [*Particles(PARTICLES).specs(self.request.image(i))] for i in range(4)}
         alone = painted_alone(Painter(self.model, backend, "exact"), images)
         self.expected = {
             index: Finished(0, index, image, bits / config.bytes, evidence, effective)

@@ -12,7 +12,8 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import GenerateRequest, ImageSpec, Pixels, Scored, ScoreRequest, StateSnapshot
+from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.messages import GenerateRequest, Pixels, Scored, ScoreRequest, StateSnapshot
 from scanline.model.sampling.prefill_state import PrefillState
 from tests.support import small_models
 from tests.support.engine.engine_ticks import images_of, run_until_idle
@@ -225,7 +226,7 @@ def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
     assert [request.particles_of(index) for index in range(4)] == [3, 3, 1, 1]
     assert (request.slots, request.shard((0, 3)).slots) == (8, 4)
     assert GenerateRequest(0, 3, 5, label=1, guidance=2.0).slots == 6
-    specs = [request.image(1, particle) for particle in range(3)]
+    specs = request.kind_of(1).specs(request.image(1))
     assert [spec.particle for spec in specs] == [0, 1, 2]
     for spec in specs:
         assert (spec.seed, spec.index, spec.label, spec.particles, spec.prefix) == (5, 1, 2, 3, 1)

@@ -8,12 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scanline.model.sampling.scheduler import Scheduler, SlotAssignment
+from scanline.model.sampling.assignment import SlotAssignment
+from scanline.model.sampling.kinds.particles import Particles
+from scanline.model.sampling.scheduler import Scheduler
 
 
 def scheduler_of(slots: int, sizes: dict[int, int], spare: int = 0) -> Scheduler:
     """Images of a request need sizes[request] slots, by default one."""
-    return Scheduler(slots, lambda request, index: sizes.get(request, 1), spare)
+    return Scheduler(slots, lambda request, index: Particles(sizes.get(request, 1)), spare)
 
 
 def admitted(scheduler: Scheduler) -> list[SlotAssignment]:

@@ -13,11 +13,14 @@ from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.codec.reference import histogram_starts
 from scanline.model.config import ModelConfig
 from scanline.model.formats.code_file import Codes, label_width
-from scanline.model.sampling.messages import ImageSpec
+from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.kind import Kind
 
 
-class Decoding:
-    """How far the codes of a request are decoded."""
+class Coded(Kind):
+    """The kind of all images of a request with codes, of which it knows how far they are decoded."""
+
+    may_share_beginnings = False  # no random number decides their bytes
 
     def __init__(self, codes: Codes, wanted: Sequence[int], config: ModelConfig) -> None:
         self.codes = codes
@@ -27,13 +30,17 @@ class Decoding:
         for index in sorted(wanted):
             self.last[index // codes.length] = index
         self.before = {number: Decoder(codes.codes[number]) for number in self.last}  # its next image, by code
+        self.begun: dict[int, Decoder] = {}  # where the bytes begin of the image that is painted now, by code
 
     @property
     def first(self) -> list[int]:
         """The images that can be painted at first."""
         return [number * self.codes.length for number in self.last]
 
-    def begin(self, spec: ImageSpec) -> ImageSpec:
+    def is_wanted(self, index: int) -> bool:
+        return index in self.wanted
+
+    def specs(self, spec: ImageSpec) -> tuple[ImageSpec, ...]:
         """Return an image with its label, its first byte where no network predicts it, and the code of all others."""
         number = spec.index // self.codes.length
         code = replace(self.before[number])
@@ -50,12 +57,13 @@ class Decoding:
             code.take(starts[value], starts[value + 1] - starts[value])
             known = np.full(self.config.bytes, value, np.uint8)
             mask = np.arange(self.config.bytes) == 0
-        return replace(spec, label=label, known=known, mask=mask, code=code)
+        self.begun[number] = code
+        return (replace(spec, label=label, known=known, mask=mask, code=code),)
 
-    def end(self, index: int, code: Decoder, read: Sequence[int]) -> int | None:
-        """Note that an image has been painted whose bytes began at `code`, of which it has read read[0] bytes up to the
-        value and range of read[1:]; return the image that can be painted next."""
+    def following(self, index: int, read: np.ndarray) -> int | None:
+        """See Kind.following. The image has read read[0] bytes of its code, up to the value and range of read[1:]."""
         number = index // self.codes.length
-        at, value, range_ = read
-        self.before[number] = Decoder(code.code, code.at + at, value, range_)
+        at, value, range_ = read.tolist()
+        begun = self.begun[number]
+        self.before[number] = Decoder(begun.code, begun.at + at, value, range_)
         return index + 1 if index < self.last[number] else None

@@ -1,0 +1,41 @@
+"""An image of a request in its slots."""
+
+from dataclasses import dataclass
+
+from scanline.model.sampling.kinds.kind import Kind
+from scanline.model.sampling.kinds.plain import PLAIN
+
+
+@dataclass(slots=True)
+class SlotAssignment:
+    """An image of a request in its slots."""
+
+    slot: int  # the lowest: the one in which the image ends
+    request: int
+    index: int  # of the image in its request
+    client: str = ""
+    others: tuple[int, ...] = ()  # its other slots, ascending
+    kind: Kind = PLAIN
+    framed: int = 0  # bytes of it up to which frames were made for its stream
+    sent: int = 0  # bytes of it that its stream was sent as final
+    checks: tuple[int, ...] = ()  # positions at which its steps must stop, ascending
+    label: int = 0  # that it is painted with
+
+    @property
+    def image(self) -> tuple[int, int]:
+        """Its request and its index there."""
+        return self.request, self.index
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        return (self.slot, *self.others)
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """The slots that paint bytes of their own."""
+        return self.slots[: self.kind.candidates]
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is sent."""
+        return self.kind.is_wanted(self.index)

@@ -1,0 +1,65 @@
+"""A completion by several particles, a slot each, weighed by the known bytes after hidden ones (sequential Monte Carlo;
+Chopin and Papaspiliopoulos 2020, chapter 10). The arithmetic is that of `model/backends/particles.py`.
+
+At a check, an image's particles are resampled where few of them carry most of the weight. Where the checks are is a
+function of the image's mask alone, so that its bytes do not depend on what else is painted. Streams get the bytes in
+which all particles agree.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from scanline.model.config import ModelConfig
+from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.kind import Kind
+
+
+class Particles(Kind):
+    def __init__(self, count: int) -> None:
+        self.slots = self.candidates = count
+
+    def specs(self, spec: ImageSpec) -> tuple[ImageSpec, ...]:
+        """See Kind.specs: particles differ in their random numbers alone."""
+        return tuple(replace(spec, particle=number) for number in range(self.slots))
+
+    def checks(self, spec: ImageSpec, config: ModelConfig) -> tuple[int, ...]:
+        assert spec.mask is not None
+        return tuple(checks(spec.mask, config))
+
+    def wants_frame(self, sent: int, stop: int, is_due: bool) -> bool:
+        """See Kind.wants_frame: all particles are fetched, to be compared, so never sooner than others are."""
+        return is_due
+
+    def final(self, images: np.ndarray, stop: int) -> int:
+        return agreed(images, stop)
+
+
+def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
+    """Return the positions, ascending, before which the particles of an image are resampled.
+
+    mask: [N] bool, True where a byte is known. A check is before the first step of a row of pixels that has a hidden
+    byte, if a known byte lies between the check before it, or at first the first hidden byte, and the step.
+    """
+    hidden = np.flatnonzero(~mask)
+    if not len(hidden):
+        return []
+    _, firsts = np.unique(hidden // (config.width * config.channels), return_index=True)
+    steps = hidden[firsts] - hidden[firsts] % config.step_bytes
+    known = np.concatenate(([0], np.cumsum(mask)))  # [N + 1] known bytes before each
+    positions: list[int] = []
+    since = int(hidden[0])
+    for step in steps.tolist():
+        if step > since and known[step] > known[since]:
+            positions.append(step)
+            since = step
+    return positions
+
+
+def agreed(images: np.ndarray, stop: int) -> int:
+    """Return the first byte before `stop` in which particles [P, N] uint8 differ; `stop` where there is none.
+
+    It only grows: what is resampled later comes from these, and so does the image that is chosen at the end.
+    """
+    differs = (images[1:, :stop] != images[0, :stop]).any(axis=0)
+    return int(differs.argmax()) if differs.any() else stop
