@@ -21,9 +21,8 @@ from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.checks import at_check, steps_to_check, to_choose
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.inspection import Inspection
 from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import Cancel, Event, Failed, GenerateRequest, Scored, ScoreRequest, Stats
+from scanline.model.sampling.messages import Cancel, Event, Failed, GenerateRequest, ScoreRequest, Stats
 from scanline.model.sampling.prefill.queue import EndedPrefill, PrefillQueue, PrefillRequest
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
@@ -214,17 +213,12 @@ class Engine:
         state = ended.state
         if state is None:
             return FAILED
-        bits = state.bits_of(ended.row)
-        logits = np.zeros(0) if state.logits is None else state.logits[ended.row]
-        if not np.isfinite(bits[state.first :]).all() or not np.isfinite(logits).all():
+        if not state.is_finite(ended.row):
             return NOT_FINITE
-        if not prefill.is_score:
+        if prefill.is_score:
+            events.append(state.scored(ended.row, prefill.request, prefill.index))
+        else:
             self.admission.put_prefix(prefill, state.prefix(ended.row))
-            return ""
-        steps = state.numbers() if isinstance(state, Inspection) else None
-        intervals = state.intervals_of(ended.row) if prefill.coded else None
-        coded = b"" if intervals is None else intervals.tobytes()
-        events.append(Scored(prefill.request, prefill.index, bits.tobytes(), steps, coded, logits.tobytes()))
         return ""
 
     def _step(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.network.class_head import ClassReading
+from scanline.model.sampling.messages import Scored, StepNumbers
 from scanline.model.state import State
 
 
@@ -42,6 +43,26 @@ class PrefillState:
         """Return start and width uint32 [N, 2] of the bytes of one image that is to be coded."""
         intervals = self.batch.intervals
         return None if intervals is None else intervals[row].cpu().numpy().view(np.uint32)
+
+    def logits_of(self, row: int) -> np.ndarray:
+        """Return the logits [K] float32 of one image, [0] where it is not classified."""
+        return np.zeros(0, np.float32) if self.logits is None else self.logits[row]
+
+    def numbers(self) -> StepNumbers | None:
+        """Return the numbers of the inspected steps, where there are any."""
+        return None
+
+    def is_finite(self, row: int) -> bool:
+        """Return whether all that the network computed of one image is."""
+        bits_are = np.isfinite(self.bits_of(row)[self.first :]).all()
+        return bool(bits_are and np.isfinite(self.logits_of(row)).all())
+
+    def scored(self, row: int, request: int, index: int) -> Scored:
+        """Return what is reported of one image: image `index` of a request."""
+        intervals = self.intervals_of(row)
+        coded = b"" if intervals is None else intervals.tobytes()
+        bits = self.bits_of(row).tobytes()
+        return Scored(request, index, bits, self.numbers(), coded, self.logits_of(row).tobytes())
 
     def prefix(self, row: int) -> "Prefix":
         """Return a copy of the state of one image after its known bytes."""
