@@ -53,7 +53,7 @@ def loaded(name: str) -> Model:
 def test_a_file_is_decoded_on_every_instruction_set(name: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_kernels, "instruction_sets", lambda: [isa])
     file, model = read((FOLDER / f"{name}.scan").read_bytes()), loaded(name)
-    images = model.decode(file, None, "file")
+    images, _ = model.decode(file, None, "file")
     assert (len(images), sha256(images).hexdigest()) == (20, PIXELS[name])
     classes = ["7"] * 20 if file.codes.labelled else None
     again = read(model.compress(images, class_name=classes, images_a_code=file.codes.length))
