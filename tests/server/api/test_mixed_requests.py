@@ -1,4 +1,5 @@
-"""The property test of mixed requests over HTTP: each answer is the same as alone, also where an engine is killed."""
+"""The property test of mixed requests over HTTP: each answer is the same as alone, also where an engine is killed, or
+two processes have their models reloaded; in the end the server holds nothing."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +12,8 @@ from tests.support.server.running_server import Server
 # seeds of mixes; the first three have found faults that there were
 MIXES = [(9, 29, 37), pytest.param(range(40, 65), marks=pytest.mark.fuzz)]
 KILLS = [(100, 101), pytest.param(range(102, 118), marks=pytest.mark.fuzz)]
+
+RELOADS = [(200, 201), pytest.param(range(202, 212), marks=pytest.mark.fuzz)]
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +37,18 @@ def test_answers_are_the_same_where_an_engine_is_killed(mixed_server: Server, se
         for seed in seeds:
             assert not Mix(seed).faults(mixed_server, kills=True), f"of mix {seed}"
         assert Metrics(client).of("engine_restarts_total") == restarts + len(seeds)
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    options = {"api-processes": 2, "precision": "int8"}
+    with serve_models(tmp_path_factory.mktemp("mixed"), **options) as server:
+        yield server
+
+
+@pytest.mark.parametrize("seeds", RELOADS, ids=["few", "many"])
+def test_answers_of_two_processes_are_the_same_where_models_are_reloaded(
+    two_processes: Server, seeds: Sequence[int]
+) -> None:
+    for seed in seeds:
+        assert not Mix(seed).faults(two_processes, kills=True, reloads=True), f"of mix {seed}"

@@ -325,6 +325,8 @@ class Mix:
                 request = replace(request, temperature=more.uniform(0.1, 2.0))
             if request.is_guided and more.random() < 0.3:
                 request = replace(request, guidance=more.uniform(1.01, 10.0))
+            if request.is_guided and request.labels and more.random() < 0.5:
+                request = replace(request, labels=tuple(label * more.randrange(2) for label in request.labels))
             if not request.labels and request.only is None and more.random() < 0.15:
                 n = len(request.known or "?") * more.choice([40, 40, 2**31, 2**53, 2**60])
                 first = more.choice([0, more.randrange(n), n - 3])

@@ -45,6 +45,17 @@ def wait_for_metrics(client: httpx.Client, condition: Callable[[Metrics], bool])
     return wait_for(found, "a scrape that satisfies the condition")
 
 
+ENGINES = "num_requests_running", "num_requests_waiting", "num_images_running", "num_images_scoring"
+QUEUES = "num_images_waiting", "num_images_reserved", "num_jobs", "unread_bytes"
+CONNECTIONS = "connection_arriving_bytes", "connection_unread_bytes", "websocket_connections"
+
+
+def wait_until_empty(client: httpx.Client) -> Metrics:
+    """Scrapes until every room, budget and count is 0, but for this client's own connection."""
+    names = ENGINES + QUEUES + CONNECTIONS
+    return wait_for_metrics(client, lambda now: now.of("connections") == 1 and not any(map(now.of, names)))
+
+
 def wait_until_idle(client: httpx.Client, *more: str) -> Metrics:
     """Scrapes until no image is accepted or in flight, no request is being answered, and `more` are 0."""
     names = ("num_images_reserved", "num_images_running", "num_jobs", *more)

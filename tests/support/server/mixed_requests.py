@@ -1,10 +1,11 @@
 """Mixes of requests of every kind over HTTP, each answer compared with that to the same request alone.
 
-    python -m tests.support.server.mixed_requests --requests 5000 [--seed 0] [--kill]
+    python -m tests.support.server.mixed_requests --requests 5000 [--seed 0] [--kill] [--reload] [--api-processes 2]
 
 A mix is drawn from its seed and sent at once, by several clients, to a server of two models with few slots; some of the
-clients leave early. Invariant: an answer has the same bytes whatever else is asked meanwhile, and whether or not an
-engine is killed, but for what VARIES names.
+clients leave early, and one has room for few bytes that it has not read. Invariant: an answer has the same bytes
+whatever else is asked meanwhile, and whether or not an engine is killed or the models are reloaded, but for what VARIES
+names. In the end every room, budget and count of the server is 0.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import os
 import random
 import re
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -37,7 +39,7 @@ from scanline.model.images.contact_sheet import UNPAINTED
 from tests.support import shapes, small_models
 from tests.support.pictures import decode, encode, painted, text
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.metrics_reader import wait_until_idle
+from tests.support.server.metrics_reader import wait_until_empty, wait_until_idle
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DEADLINE, NO_DELAY, serve_with
 from tests.support.server.sockets import CLOSES, open_connection, post_request
@@ -45,17 +47,26 @@ from tests.support.server.sse_reader import named, read
 from tests.support.server.websocket_client import LAST, connected
 from tests.support.waiting import PATIENCE, wait_for
 
-SHARED = {**small_models.WINDOW, **small_models.CLASSES}
+CLASSES = (*small_models.CLASSES["classes"], ("q",), ("Q",))
+SHARED = {**small_models.WINDOW, **small_models.CLASSES, "classes": CLASSES}
 STROKES = {**small_models.WAVES, **SHARED, "predicts": "categorical", "mirrored": True}
 MODELS = {
     "strokes": small_models.config(height=22, width=16, **STROKES),
     "pixels": small_models.config(height=12, width=11, **small_models.COLOUR_PIXELS, **SHARED),
 }
+DEFAULT_MODEL = "strokes"
+DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 3}  # of the other one
 SLOTS = 12
 WARM, GROWTH = 20, 32e6  # mixes after which a server grows no more, but for so many bytes
 CLIENTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 VARIES = re.compile(rb'"created":[^,}]+')
 NPY = "application/x-npy"
+WEIGHTED = {  # by Accept: another one that prefers the same
+    "*/*": "image/png;q=0.2, application/json",
+    "image/png": "application/json;q=0.3, image/png;q=0.9, */*;q=0.1",
+    NPY: f"image/*;q=0.1, {NPY}",
+    "image/gif": "image/webp;q=0.1, image/gif",
+}
 FORMS: dict[str, tuple[dict[str, Any], str]] = {  # of answers: the fields that ask for each, and Accept
     "JSON": ({}, "*/*"),
     "data URLs": ({"response_format": "url", "output_format": "webp"}, "*/*"),
@@ -73,6 +84,7 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[int, str, str]]] = [
 ]
 KINDS = {"generations", "edits", "likelihoods", "known pixels", "classifications", "steps", "codes", "decodings"}
 KINDS |= {"guidance", "particles", "websocket", "cancelled", "left", "refused", "form", "resized", "written", *FORMS}
+KINDS |= {"default model", "weighted", "listed", "body", "some images", "unchecked"}
 WORDS = {"7": ("7", "Seven"), "horse": ("horse", "HORSE"), "shell": ("shell", "Sea  Shell")}
 Fields = dict[str, Any]  # files are bytes
 Answer = dict[str, Any]  # parts whose names begin with "partial" may be missing
@@ -104,6 +116,8 @@ class Call:
     def response(self, client: httpx.Client) -> httpx.Response:
         url, headers = f"/v1/images/{self.route}", {"accept": self.accept}
         body = as_form(self.fields) if "form" in self.kinds else {"json": as_json(self.fields)}
+        if "body" in self.kinds:
+            body, headers["content-type"] = {"content": self.fields["code"][0]}, MEDIA_TYPE
         response = client.post(url, **body, headers=headers)
         if self.refused:
             assert_refused(response, *self.refused)
@@ -125,7 +139,8 @@ class Coding:
         encoded = self.codes.response(client)
         is_file = encoded.headers["content-type"] == MEDIA_TYPE
         codes = [encoded.content] if is_file else [b64decode(each["code"]) for each in encoded.json()["data"]]
-        decoded = Call("decodings", (), {"code": codes}, NPY).response(client).content
+        kinds = ("body",) if len(codes) == 1 else ()
+        decoded = Call("decodings", kinds, {"code": codes}, NPY).response(client).content
         assert np.array_equal(np.load(io.BytesIO(decoded)), self.pixels), "other pixels than those encoded"
         answer = replace(self.decoding, fields={**self.decoding.fields, "code": codes}).answer(server, client, alone)
         return {**answer, "codes": VARIES.sub(b"", encoded.content)}
@@ -169,6 +184,12 @@ class Jobs:
 Request = Call | Coding | Jobs
 
 
+def is_written(fields: Fields) -> bool:
+    """Whether the prompt is a list of characters that are classes."""
+    prompt = fields.get("prompt", "")
+    return len(prompt) > 1 and " " not in prompt
+
+
 def as_json(fields: Fields) -> Fields:
     return json.loads(json.dumps(fields, default=text))
 
@@ -181,9 +202,13 @@ def as_form(fields: Fields) -> Fields:
 
 def many(fields: Fields, n: int) -> Fields:
     """The same request for `n` images."""
-    classes, prompt = fields.get("class"), fields.get("prompt", "")
-    listed = {"class": classes[:1] * n} if isinstance(classes, list) else {"prompt": "7" * n} if "77" in prompt else {}
-    return {**fields, "n": n, **listed}
+    classes = fields.get("class")
+    fields = {**fields, "n": n}
+    if isinstance(classes, list):
+        fields["class"] = classes[:1] * n
+    elif is_written(fields):
+        fields["prompt"] = "7" * n
+    return fields
 
 
 def answer_of_events(lines: list[str]) -> Answer:
@@ -221,13 +246,19 @@ class Mix:
         self.requests = [self.sent(draw()) for draw in drawn]
         self.kinds = Counter(kind for request in self.requests for kind in request.kinds)
 
-    def faults(self, server: Server, kills: bool = False) -> list[str]:
+    def faults(self, server: Server, kills: bool = False, reloads: bool = False) -> list[str]:
         """Send all requests at once, then each alone; return what is wrong."""
-        count, engines = len(self.requests), server.engines()
+        count = len(self.requests)
+        engines = server.engines()
         victim = self.rng.choice(engines) if kills else 0
+        ending = {*engines} if reloads else {victim}
         begin, answered = threading.Barrier(count), itertools.count(1)
         with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
-            transports = [httpx.HTTPTransport(verify=False, local_address=address) for address in CLIENTS]
+            transports = []
+            for address in CLIENTS:
+                narrow = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)] if address == CLIENTS[-1] else []
+                options = {"local_address": address, "socket_options": narrow}
+                transports.append(httpx.HTTPTransport(verify=False, **options))  # type: ignore[arg-type]
             clients = [stack.enter_context(server.client(transport=transport)) for transport in transports]
 
             def attempt(number: int, alone: bool) -> Answer | str:
@@ -239,30 +270,47 @@ class Mix:
             def meet(number: int) -> Answer | str:
                 begin.wait(PATIENCE)
                 answer = attempt(number, alone=False)
-                if next(answered) == count // 4 and victim:
+                number_of_answer = next(answered)
+                if number_of_answer == count // 4 and victim:
                     os.kill(victim, signal.SIGKILL)
+                if number_of_answer == count // 3 and reloads:
+                    server.process.send_signal(signal.SIGHUP)
                 return answer
 
             met = [*pool.map(meet, range(count))]
-            if victim:
-                wait_for(lambda: len({*server.engines()} - {victim}) == len(engines), "an engine in its place")
+            wait_for(lambda: len({*server.engines()} - ending) == len(MODELS), "one engine of each model")
             wait_until_idle(clients[0])
             faults = []
             for number, (request, found) in enumerate(zip(self.requests, met, strict=True)):
                 alone = {} if "left" in request.kinds else attempt(number, alone=True)
                 if fault := difference(found, alone):
                     faults.append(f"request {number} ({', '.join(request.kinds)}): {fault}; {request!r:.500}")
+        with server.client() as client:
+            wait_until_empty(client)
         return faults
 
     def sent(self, request: Request) -> Request:
-        """The request, as a form where it has pictures."""
-        has_pictures = isinstance(request, Call) and "image" in request.fields and not request.leaves
-        if not has_pictures or self.more.random() > 0.4:
+        """The request, or the same in other words; as a form where it has pictures."""
+        if not isinstance(request, Call) or request.leaves:
             return request
-        return replace(request, kinds=(*request.kinds, "form"))
+        kinds, fields, accept = [*request.kinds], {**request.fields}, request.accept
+        if "image" in fields and self.more.random() < 0.4:
+            kinds.append("form")
+        if fields.get("model") == DEFAULT_MODEL and self.more.random() < 0.3:
+            kinds.append("default model")
+            del fields["model"]
+        if accept in WEIGHTED and self.more.random() < 0.3:
+            kinds.append("weighted")
+            accept = WEIGHTED[accept]
+        return replace(request, kinds=tuple(kinds), fields=fields, accept=accept)
 
     def generation(self) -> Call:
-        return self.shown("generations", self.painting())
+        fields = self.painting()
+        if self.more.random() < 0.2:  # more than there are slots
+            del fields["n"]
+            fields.pop("prompt", None)
+            fields["class"] = self.more.choices(("7", "Horse", "sea shell", "q", "Q", "none"), k=SLOTS + 3)
+        return self.shown("generations", fields)
 
     def edit(self) -> Call:
         return self.shown("edits", self.completion())
@@ -292,11 +340,19 @@ class Mix:
     def coding(self) -> Coding:
         fields = {**self.given(5), **self.rng.choice(({}, {"class": "7"})), "clean": "off"}
         pixels, decoding = [decode(file) for file in fields["image"]], self.shown("decodings", {})
+        kinds = ["codes"]
         if self.drawn(0.5):
             fields |= {"output_format": "file", "images_a_code": self.rng.randrange(1, 4)}
         if self.drawn(0.5):
-            decoding.fields["images"] = sorted(self.rng.sample(range(len(pixels)), self.rng.randrange(len(pixels)) + 1))
-        return Coding(("codes", *decoding.kinds), Call("codes", (), fields), pixels, decoding)
+            some = sorted(self.rng.sample(range(len(pixels)), self.rng.randrange(len(pixels)) + 1))
+            decoding.fields["images"] = some if self.more.random() < 0.5 else ",".join(map(str, some))
+            kinds.append("some images")
+        if self.more.random() < 0.3:
+            decoding.fields["unchecked"] = True
+            kinds.append("unchecked")
+        if len(pixels) == 1 or "output_format" in fields:
+            kinds.append("body")
+        return Coding((*kinds, *decoding.kinds), Call("codes", (), fields), pixels, decoding)
 
     def websocket(self) -> Jobs:
         jobs, cancelled = [], []
@@ -327,9 +383,14 @@ class Mix:
         (form,) = self.rng.choices([*FORMS], [2, 1, 1, 1, 1, 1, 3])
         more, accept = FORMS[form]
         kinds = [kind for kind in ("guidance", "particles") if fields.get(kind, 1) > 1]
-        kinds += ["written"] if "77" in fields.get("prompt", "") else []
+        kinds += ["written"] if is_written(fields) else []
+        kinds += ["listed"] if isinstance(fields.get("class"), list) else []
         if form == "sheet":
             accept = self.more.choice(("image/png", "image/webp"))
+        elif form == "film":
+            accept = self.more.choice(("image/gif", "image/webp"))
+        elif form == "films":
+            more = {**more, "output_format": self.more.choice(("apng", "webp"))}
         if self.more.random() < 0.2:
             kinds, more = [*kinds, "resized"], {**more, "size_policy": "resize", "size": "20x30"}
         return Call(route, (route, form, *kinds), {**fields, **more}, accept)
@@ -344,9 +405,10 @@ class Mix:
         fields |= {"guidance": self.rng.choice((1.5, 4))} if is_guided else {}
         if isinstance(fields.get("class"), list):
             fields["class"] = [self.more.choice(WORDS[name]) for name in fields["class"]]
-            fields["class"][0] = fields["class"][0] if is_guided else "none"
+            if not is_guided or (fields["n"] > 1 and self.more.random() < 0.5):
+                fields["class"][0] = "none"
         elif "prompt" in fields and fields["n"] > 1 and self.more.random() < 0.7:
-            fields["prompt"] = "7" * fields["n"]
+            fields["prompt"] = "".join(self.more.choices("7qQ", k=fields["n"]))
         return fields
 
     def completion(self) -> Fields:
@@ -406,22 +468,27 @@ class Mix:
 
 
 @contextmanager
-def serve_models(root: Path) -> Iterator[Server]:
-    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures without noise."""
+def serve_models(root: Path, **options: object) -> Iterator[Server]:
+    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures without noise, the
+    other one has defaults."""
     for name, config in MODELS.items():
         shapes.save(root / name, config, class_head=name == "strokes")
     shapes.evaluate(root / "strokes")
-    limits = {"slots": SLOTS, "threads": 2, "client-share": 1, **NO_DELAY, **NO_DEADLINE}
-    with serve_with(root / "strokes", {"model": root / "pixels", **limits}) as server:
+    (root / "pixels/generation_config.json").write_text(json.dumps(DEFAULTS))
+    limits = {"slots": SLOTS, "threads": 2, "client-share": 1, **NO_DELAY, **NO_DEADLINE, **options}
+    with serve_with(root / DEFAULT_MODEL, {"model": root / "pixels", **limits}) as server:
         yield server
 
 
 def held(server: Server) -> dict[str, float]:
-    """What the process that speaks HTTP holds: open files, threads and bytes of memory."""
-    process = Path(f"/proc/{server.process.pid}")
-    pages = int((process / "statm").read_text().split()[1])
-    counts = {name: len([*(process / name).iterdir()]) for name in ("fd", "task")}
-    return {**counts, "memory": pages * os.sysconf("SC_PAGE_SIZE")}
+    """What the processes that speak HTTP, and the main one, hold: open files, threads and bytes of memory."""
+    total = Counter[str]()
+    for number in (server.process.pid, *server.api_processes()):
+        process = Path(f"/proc/{number}")
+        total["memory"] += int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        for name in ("fd", "task"):
+            total[name] += len([*(process / name).iterdir()])
+    return dict[str, float](total)
 
 
 def main() -> None:
@@ -429,15 +496,19 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the first mix")
     parser.add_argument("--kill", action="store_true", help="an engine in each mix")
+    parser.add_argument("--reload", action="store_true", help="all models in each mix")
+    parser.add_argument("--api-processes", type=int, default=1)
+    parser.add_argument("--precision", default="exact")
     options = parser.parse_args()
+    served = {"api-processes": options.api_processes, "precision": options.precision}
     kinds, requests, faulty, began, most = Counter[str](), 0, 0, time.monotonic(), dict[str, float]()
-    with tempfile.TemporaryDirectory() as root, serve_models(Path(root)) as server:
+    with tempfile.TemporaryDirectory() as root, serve_models(Path(root), **served) as server:
         for seed in itertools.count(options.seed):
             if seed == options.seed + WARM:
                 most = held(server)
                 most["memory"] += GROWTH
             mix = Mix(seed)
-            for fault in mix.faults(server, options.kill):
+            for fault in mix.faults(server, options.kill, options.reload):
                 print(f"mix {seed}: {fault}", flush=True)
                 faulty += 1
             kinds, requests = kinds + mix.kinds, requests + len(mix.requests) - mix.kinds["left"]
