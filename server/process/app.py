@@ -78,7 +78,8 @@ def build(
         version=version(),
         description=DESCRIPTION,
         lifespan=partial(_lifespan, served, reloader, lag, keys, traces),
-        docs_url=None,  # page.py serves it
+        docs_url=None,  # page.py serves it, and the document
+        openapi_url=None,
         redoc_url=None,
         # Relative to the description's own address, which a proxy may have below a path.
         servers=[{"url": ".", "description": "the server that this describes"}],
@@ -123,7 +124,7 @@ async def _lifespan(
     for model in served.all.values():
         model.engine.start()
     await asyncio.gather(*(model.engine.settled() for model in served.all.values()))
-    app.openapi()  # kept: it takes longer than any request may hold the event loop
+    app.state.make_openapi()  # kept: it takes longer than any request may hold the event loop
     watching = [asyncio.create_task(give_back_free_pages())]
     if keys is not None and keys.watch is not None:
         watching.append(asyncio.create_task(keys.watch.run()))

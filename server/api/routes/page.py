@@ -1,20 +1,20 @@
-"""GET /, /docs and /assets: the page and the API documentation, built from server/web, with nothing of other hosts.
+"""GET /, /docs, /openapi.json and /assets: the page and the API documentation, built from server/web, with nothing of
+other hosts.
 
-Files under /assets have a hash of their content in their names, so browsers may cache them forever; the two pages are
-revalidated each time. The pages are kept in memory: reading a file takes another thread and a millisecond each time.
+Files under /assets have a hash of their content in their names, so browsers may cache them forever; the others are
+revalidated each time. None needs an API key, and all are kept in memory.
 """
 
 import asyncio
-import gzip
+import json
 from collections.abc import Sequence
+from functools import cache
+from mimetypes import guess_type
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI
-from fastapi.responses import HTMLResponse
-from fastapi.staticfiles import StaticFiles
-from starlette.datastructures import Headers
-from starlette.responses import Response
-from starlette.types import Scope
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+
+from scanline.server.api.kept_file import KeptFile
 
 BUILT = Path(__file__).parents[2] / "web" / "dist"
 POLICY = "; ".join(
@@ -30,36 +30,33 @@ POLICY = "; ".join(
     )
 )
 PATHS = frozenset({"/", "/docs"})
+DOCUMENT = "/openapi.json"
 ASSETS = "/assets"
 POLICY_HEADER = {"content-security-policy": f"{POLICY}; frame-ancestors 'none'"}
 COMPRESSED = (".js", ".css")  # files that are sent as gzip where the client accepts it
 
 
-class Assets(StaticFiles):
-    """Files whose name changes with their content. Texts are compressed once and kept."""
+class Assets:
+    """Files whose name changes with their content, each read and compressed at its first request."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory=directory)
-        self.compressed: dict[str, bytes] = {}  # by path
+        self.paths = {path.name: path for path in directory.iterdir()}
+        self.kept: dict[str, KeptFile] = {}
+        self.reading = asyncio.Lock()
 
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        if response.status_code == 200 and path.endswith(COMPRESSED) and "range" not in (sent := Headers(scope=scope)):
-            response.headers["vary"] = "accept-encoding"
-            if "gzip" in sent.get("accept-encoding", ""):
-                response = await self._as_gzip(path, response)
-        response.headers.update(POLICY_HEADER)
-        if response.status_code < 400:
-            response.headers["cache-control"] = "public, max-age=31536000, immutable"
-        return response
+    async def get(self, name: str) -> KeptFile:
+        """Return a file; HTTPException where there is none of this name."""
+        if name not in self.paths:
+            raise HTTPException(404)
+        async with self.reading:  # else many requests at the start would compress it as often
+            if name not in self.kept:
+                self.kept[name] = await asyncio.to_thread(self._read, name)
+        return self.kept[name]
 
-    async def _as_gzip(self, path: str, response: Response) -> Response:
-        """Return the response with its file compressed; its entity tag is another's."""
-        if path not in self.compressed:
-            file, _ = self.lookup_path(path)
-            self.compressed[path] = await asyncio.to_thread(lambda: gzip.compress(Path(file).read_bytes()))
-        headers = {name: value for name, value in response.headers.items() if name in ("content-type", "vary")}
-        return Response(self.compressed[path], headers={**headers, "content-encoding": "gzip"})
+    def _read(self, name: str) -> KeptFile:
+        media_type = guess_type(name)[0] or "application/octet-stream"
+        headers = {**POLICY_HEADER, "cache-control": "public, max-age=31536000, immutable"}
+        return KeptFile(self.paths[name].read_bytes(), media_type, headers, name.endswith(COMPRESSED))
 
 
 def is_page(path: str) -> bool:
@@ -68,19 +65,36 @@ def is_page(path: str) -> bool:
 
 
 def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:
-    """Add the page and the API documentation to `app`. frame_ancestors: the origins of pages that may embed them."""
+    """Add the page, the API documentation and the OpenAPI document to `app`. frame_ancestors: the origins of pages that
+    may embed the first two."""
     routes = APIRouter(include_in_schema=False)
-    index, documentation = ((BUILT / name).read_bytes() for name in ("index.html", "docs.html"))
     ancestors = " ".join(frame_ancestors) or "'none'"
     headers = {"content-security-policy": f"{POLICY}; frame-ancestors {ancestors}", "cache-control": "no-cache"}
+    index, documentation = (
+        KeptFile((BUILT / name).read_bytes(), "text/html", headers) for name in ("index.html", "docs.html")
+    )
+    assets = Assets(BUILT / "assets")
+
+    @cache
+    def document() -> KeptFile:
+        # all routes are known by now
+        return KeptFile(json.dumps(app.openapi()).encode(), "application/json", {"cache-control": "no-cache"})
 
     @routes.get("/")
-    async def page() -> HTMLResponse:
-        return HTMLResponse(index, headers=headers)
+    async def page(request: Request) -> Response:
+        return index.response(request.headers)
 
     @routes.get("/docs")
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(documentation, headers=headers)
+    async def docs(request: Request) -> Response:
+        return documentation.response(request.headers)
+
+    @routes.get(DOCUMENT)
+    async def openapi(request: Request) -> Response:
+        return document().response(request.headers)
+
+    @routes.get(ASSETS + "/{name:path}")
+    async def asset(name: str, request: Request) -> Response:
+        return (await assets.get(name)).response(request.headers)
 
     app.include_router(routes)
-    app.mount(ASSETS, Assets(directory=BUILT / "assets"))
+    app.state.make_openapi = document

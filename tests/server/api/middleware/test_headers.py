@@ -134,6 +134,26 @@ def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
     assert client.head(GENERATIONS).status_code == 405
 
 
+def test_what_needs_no_key_is_made_once_and_not_sent_again(client: httpx.Client) -> None:
+    """Each coding has a tag of its own; a range is answered with the whole file."""
+    script = re.search(r"/assets/[^\"]+\.js", client.get("/").text).group()  # type: ignore[union-attr]
+    icon = re.search(r"/assets/[^\"]+\.svg", client.get("/").text).group()  # type: ignore[union-attr]
+    for path in ("/", "/docs", "/openapi.json", script, icon):
+        tags = set()
+        for coding in ("gzip", "identity"):
+            sent = {"accept-encoding": coding}
+            whole = client.get(path, headers=sent)
+            tags.add(tag := whole.headers["etag"])
+            for known in (tag, f'"other", W/{tag}'):
+                again = client.get(path, headers={**sent, "if-none-match": known})
+                assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+            for other in ('"other"', tag[:-2] + '"', tag.strip('"')[:-1], f"{tag[:-1]}-x"):
+                assert client.get(path, headers={**sent, "if-none-match": other}).status_code == 200
+            for wanted in ("bytes=0-9", "bytes=0-0,2-2", f"bytes={'0-0,' * 5000}5-"):
+                assert client.get(path, headers={**sent, "range": wanted}).content == whole.content
+        assert len(tags) == (1 if path == icon else 2)
+
+
 def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(client: httpx.Client) -> None:
     asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()  # type: ignore[union-attr]
     for path in ("/", "/openapi.json", asset):
