@@ -25,7 +25,8 @@ from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
-OPEN = ("/healthz", "/readyz", "/", "/docs", "/openapi.json")  # and the pages' files below /assets/, and nothing else
+OPEN = ("/healthz", "/readyz", "/", "/docs", "/openapi.json")  # and FILES, and nothing else
+FILES = "/assets/{name:path}"  # of the pages
 WRONG = f"{KEY}x"
 WRONG_HEADERS = (f"Bearer {WRONG}", f"Bearer {KEY[:-1]}", f"Bearer {KEY},{SECOND_KEY}", "Bearer", KEY, f"Basic {KEY}")
 SPELLING = "printable ASCII without spaces and commas"
