@@ -8,6 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from scanline.model.images.pictures import max_file_bytes
+from scanline.model.images.saving import CLASSES, HEADINGS
 from scanline.model.named_files import FileError, check_file, read_file
 
 # What the images of a part are for, by its name in lower case
@@ -23,6 +24,8 @@ IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
 
 def no_picture(path: Path, begin: bytes) -> str:
     """Return what a file that is no picture is, by its name and first bytes, and how it can be read; else ""."""
+    if path.name == CLASSES and begin == HEADINGS[0][:4].encode():
+        return "the table of the classes of pictures that scanline has written"
     if path.suffix.lower() == ".csv":
         load = "numpy.loadtxt(file, dtype='uint8', delimiter=',', skiprows=1)[:, 1:].reshape(-1, 28, 28)"
         return f"a csv table; make an array of it for --data: numpy.save('images.npy', {load})"

@@ -10,7 +10,7 @@ import pytest
 from scanline.model.images.saving import save_images
 from scanline.model.inference import load
 from tests.support import shapes
-from tests.support.commands import done, refused
+from tests.support.commands import done, refused, scanline
 from tests.support.pictures import encode, noise
 
 
@@ -120,9 +120,11 @@ def test_classes_go_with_images(model: Path, folder: Path, write: Write, name: s
 def test_classes_that_codes_say_go_with_their_images(model: Path, folder: Path) -> None:
     done(*f"sample --model {model} --class star -n 2 --seed 1 --out stars.npy".split())
     done(*f"compress stars.npy --model {model} --class star --images-a-code 1 -o a.scan".split())
+    said = "classes.csv: it is the table of the classes of pictures that scanline has written"
     for number in (1, 0):  # in parts, whose table is one
         done(*f"decompress a.scan --model {model} --images {number} -o out".split())
     assert (folder / "out/classes.csv").read_text() == "image,class\n0.png,star\n1.png,star\n"
+    assert said in scanline("compress", "out", "--model", model).err
 
 
 def test_a_table_of_somebody_else_is_not_replaced(model: Path, folder: Path) -> None:
