@@ -24,7 +24,10 @@ from scanline.model.class_names import (
 from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput, number, whole_number
 
-MIN_TEMPERATURE = 1e-6  # the likeliest byte, nearly always; far below it, float32 has too few digits
+MIN_TEMPERATURE = 0.0  # the likeliest byte
+# What that is drawn with: a power of 2, by which logits are divided exactly, so small that of two different ones the
+# lesser has no probability left, and large enough that the quotients are float32 numbers.
+LEAST_DIVISOR = 2.0**-66
 MAX_TEMPERATURE = 2.0
 MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
 MAX_PARTICLES = 64  # of a completion
@@ -38,7 +41,9 @@ class SamplingOptions(TypedDict, total=False):
     command line for it and for its default."""
 
     temperature: Annotated[
-        float | None, f"Sampling temperature, from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}.", "the model's"
+        float | None,
+        f"Sampling temperature, from {MIN_TEMPERATURE:g}, the likeliest bytes, to {MAX_TEMPERATURE:g}.",
+        "the model's",
     ]
     guidance: Annotated[
         float | None,
@@ -195,9 +200,9 @@ class Defaults:
 
 
 def check_temperature(temperature: float) -> None:
-    """Raise InvalidInput unless 0.000001 <= temperature <= 2."""
+    """Raise InvalidInput unless 0 <= temperature <= 2."""
     if not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
-        limits = f"from {MIN_TEMPERATURE:f} to {MAX_TEMPERATURE:g}"
+        limits = f"from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}"
         raise InvalidInput(f"temperature must be {limits}, not {temperature:g}.", "temperature")
 
 

@@ -19,7 +19,7 @@ from scanline.model.sampling.kinds.kind import Kind
 from scanline.model.sampling.kinds.particles import Particles
 from scanline.model.sampling.kinds.plain import PLAIN
 from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
-from scanline.model.sampling_options import SamplingParams
+from scanline.model.sampling_options import LEAST_DIVISOR, SamplingParams
 
 if TYPE_CHECKING:
     from scanline.model.config import ModelConfig
@@ -146,7 +146,7 @@ class GenerateRequest(SamplingParams):
             mask,
             label=self.label_of(index),
             particles=self.particles_of(index),
-            temperature=self.temperature,
+            temperature=max(self.temperature, LEAST_DIVISOR),
             guidance=self.guidance_of(index),
         )
 

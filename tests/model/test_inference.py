@@ -187,8 +187,8 @@ def test_images_are_saved_in_the_form_of_the_name(grey_model: Model, tmp_path: P
 
 WRONG = {
     "n": (lambda m, p: m.sample(0), "n must be a whole number of at least 1, not 0."),
-    "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be from 0.000001 to 2, not 3."),
-    "no float32": (lambda m, p: m.sample(1, temperature=1e-46), "temperature must be from 0.000001 to 2, not 1e-46."),
+    "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be from 0 to 2, not 3."),
+    "below 0": (lambda m, p: m.sample(1, temperature=-1e-46), "temperature must be from 0 to 2, not -1e-46."),
     "seed": (lambda m, p: m.sample(1, seed=-2), "seed must be a whole number from 0 to 2^63 - 1, not -2."),
     "rows": (
         lambda m, p: m.complete(p, keep_rows=7),

@@ -43,6 +43,32 @@ def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature: f
     np.testing.assert_array_equal(painted, image[0].numpy())
 
 
+@pytest.mark.parametrize("how", [{}, {"label": 2}, {"label": 2, "guidance": 2.5}], ids=["none", "class", "guided"])
+@pytest.mark.parametrize("variant", small_models.CORE)
+def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant: str, how: dict[str, float]) -> None:
+    """Of a mixture the mean of its likeliest component, given the pixel's earlier bytes, but for guided bytes."""
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES))
+    images = paint(model, 3, seed=1, temperature=0, **how)
+    (image,) = np.unique(images.images, axis=0)
+    for seed, backend, temperature in ((2**63 - 1, "cpu", 0), (5, "eager", 0), (1, "eager", 1e-46)):
+        others = paint(model, 2, seed=seed, temperature=temperature, backend=backend, **how)
+        assert (others.images == image).all()
+        np.testing.assert_allclose(others.bits_per_dim, images.bits_per_dim[:2], rtol=1e-5)
+    config = model.config
+    if config.predicts == "categorical":
+        labels = torch.tensor([how.get("label", 0), 0])
+        with_class, without = model.parallel(torch.from_numpy(image[None].repeat(2, 0)), labels=labels)
+        logits = without + how.get("guidance", 1.0) * (with_class - without)
+        np.testing.assert_array_equal(logits.argmax(-1).numpy(), image[config.first :])
+
+
+def test_at_temperature_0_known_bytes_stay_and_all_completions_are_alike() -> None:
+    model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
+    known, mask = small_models.images(model.config, 1)[0], np.arange(model.config.bytes) % 7 == 0
+    (image,) = np.unique(paint(model, 4, seed=1, temperature=0, known=known, mask=mask, particles=4).images, axis=0)
+    np.testing.assert_array_equal(image[mask], known[mask])
+
+
 def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(model) -> None:
     counts: list[int] = []
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()

@@ -240,7 +240,7 @@ class Mix:
             return self._shard(self._coded(number, client))
         labels = len(config.classes)
         how: dict[str, Any] = {"label": rng.randrange(labels + 1), "client": client}
-        how["temperature"] = rng.choice([1e-6, 0.5, 1.0, 1.0, 1.0, 2.0])
+        how["temperature"] = rng.choice([0.0, 0.5, 1.0, 1.0, 1.0, 2.0])
         if rng.random() < 0.3 and self.slots > 1 and labels:
             how |= {"guidance": rng.choice([1.5, 2.0, 10.0]), "label": rng.randrange(1, labels + 1)}
         if rng.random() < 0.3:

@@ -10,6 +10,7 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.triton.sampling import Guiding, SlotArrays
 from scanline.model.network.distribution import Distribution
+from scanline.model.sampling_options import LEAST_DIVISOR
 from tests.support.kernels.gpu import there
 
 POOL, BATCH = 20, 12
@@ -17,13 +18,14 @@ Pool = dict[str, torch.Tensor]
 
 
 def pool(length: int, step_bytes: int = 1) -> Pool:
-    """Images of `length` bytes, each at any step, of every kind, a third of their bytes known, none guided."""
+    """Images of `length` bytes, each at any step, of every kind, a third of their bytes known, none guided;
+    every fourth has temperature 0."""
     values = {
         "images": torch.randint(0, 256, (POOL, length), dtype=torch.uint8),
         "known": torch.rand(POOL, length) < 0.3,
         "bits": torch.rand(POOL, dtype=torch.float64) * 1000,
         "known_bits": torch.rand(POOL, dtype=torch.float64) * 1000,
-        "temperature": torch.rand(POOL) + 0.5,
+        "temperature": (torch.rand(POOL) + 0.5).where(torch.arange(POOL) % 4 > 0, LEAST_DIVISOR),
         "seed": torch.randint(0, 2**62, (POOL,)),
         "index": torch.randint(0, 2**40, (POOL,)),
         "position": torch.randint(0, length // step_bytes, (POOL,)) * step_bytes,

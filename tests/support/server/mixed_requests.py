@@ -397,7 +397,7 @@ class Mix:
 
     def painting(self) -> Fields:
         fields = {"model": self.rng.choice([*MODELS]), "seed": self.rng.choice((0, 7, 2**63 - 1))}
-        fields |= {"n": self.rng.choice((1, 1, 2, 3, 7)), "temperature": self.rng.choice((1, 1, 0.5, 1e-6, 2))}
+        fields |= {"n": self.rng.choice((1, 1, 2, 3, 7)), "temperature": self.rng.choice((1, 1, 0.5, 0, 2))}
         fields |= self.rng.choice(({}, {"class": "any"}, {"class": "shell"}, {"prompt": "a handwritten seven"}))
         if "class" in fields and self.drawn(0.3):
             fields["class"] = self.rng.choices(("7", "horse", "shell"), k=fields["n"])
