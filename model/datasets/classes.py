@@ -4,8 +4,9 @@ class, k + 1 class k. They are those of a published set, or the subfolders of a 
 A class that no training image shows cannot be learnt, and is a DataError.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,8 +15,11 @@ import numpy as np
 from scanline.model.class_names import plain
 from scanline.model.config import MAX_CLASSES
 from scanline.model.datasets.files import DataError
-from scanline.model.datasets.folder import Pictures, Refused, passed_over, printable
+from scanline.model.datasets.folder import Pictures
+from scanline.model.datasets.sources import passed_over, printable
+from scanline.model.datasets.split_folder import without
 
+ROW = re.compile(r":\d+$")  # of a table or an array
 Words = tuple[tuple[str, ...], ...]  # for each class the words that mean it, its name first
 
 
@@ -58,20 +62,23 @@ def _missing(classes: Words, labels: np.ndarray) -> tuple[str, ...]:
     return tuple(words[0] for words, count in zip(classes, counts, strict=True) if not count)
 
 
-def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> tuple[Pictures, Words, np.ndarray]:
-    """Return the pictures of a folder, their classes, which are its subfolders, or those of its `parts`, and the label
-    [n] int64 of each.
+def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.ndarray]:
+    """Return the pictures of a folder, their classes, which are its subfolders, and the label [n] int64 of each.
 
-    A picture that is in two classes is refused in both. DataError where a picture is in no subfolder, a subfolder has
-    no picture, two subfolders have one name of several letters but for capitals, or there are fewer than 2 or more
-    than 1,000.
+    A picture that is in two classes is refused in both, as is a row of a table without a label where others have one.
+    DataError where a picture is in no subfolder, a subfolder has no picture, two subfolders have one name of several
+    letters but for capitals, or there are fewer than 2 or more than 1,000.
     """
-    if loose := [file for file in pictures.files if len(file.parts) < 2]:
+    loose = [row for row, file in enumerate(pictures.files) if len(file.parts) < 2]
+    if len(loose) < len(pictures.files) and all(ROW.search(pictures.files[row].name) for row in loose):
+        pictures = without(pictures, dict.fromkeys(loose, "unlabelled"))
+    elif loose:
+        where = folder.joinpath(*sorted(pictures.classes_in)[0].parts[:1])
         raise DataError(
-            f"{printable(loose[0])} is not in a subfolder of {folder.joinpath(*parts[:1])}, so it has no class: the"
+            f"{printable(pictures.files[loose[0]])} is not in a subfolder of {where}, so it has no class: the"
             " subfolders are the classes"
         )
-    roots = [folder / part for part in parts] or [folder]
+    roots = [folder / inner for inner in pictures.classes_in]
     inside = [path for root in roots if root.is_dir() for path in root.iterdir()]  # files of Parquet are in none
     with_pictures = {file.parts[0] for file in pictures.files}
     subfolders = sorted(with_pictures | {p.name for p in inside if p.is_dir() and not passed_over(p.name)})
@@ -85,12 +92,7 @@ def of_folders(pictures: Pictures, folder: Path, parts: Sequence[str] = ()) -> t
     labels = np.array([label_of[file.parts[0]] for file in pictures.files], np.int64)
     doubtful = _in_two_classes(pictures, labels)
     kept = np.array([row not in doubtful for row in range(len(labels))])
-    if doubtful:
-        refused = *pictures.refused, *(Refused(printable(pictures.files[row]), why) for row, why in doubtful.items())
-        files = tuple(file for file, keep in zip(pictures.files, kept, strict=True) if keep)
-        is_test = None if pictures.is_test is None else pictures.is_test[kept]
-        pictures = replace(pictures, images=pictures.images[kept], files=files, refused=refused, is_test=is_test)
-    return pictures, _words(subfolders, folder), labels[kept]
+    return without(pictures, doubtful), _words(subfolders, folder), labels[kept]
 
 
 def _in_two_classes(pictures: Pictures, labels: np.ndarray) -> dict[int, str]:

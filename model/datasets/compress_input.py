@@ -14,18 +14,17 @@ from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import mnist
 from scanline.model.datasets.files import DataError, unpacked
-from scanline.model.datasets.folder import Refused, RefusedError, files_below, picture_bytes, printable
+from scanline.model.datasets.given_pictures import GivenPicture, given_pictures, is_many
 from scanline.model.datasets.source import mapped_array
+from scanline.model.datasets.sources import Refused, files_below
 from scanline.model.formats.code_file import SUFFIX
-from scanline.model.images.pictures import JPEG, open_picture
+from scanline.model.images.pictures import file_formats, open_picture
 from scanline.model.inputs import InvalidInput
 from scanline.model.named_files import STREAM, read_input
 
 EIGHT_BITS = ("1", "L", "P", "LA", "PA", "RGB", "RGBA")
 SPLITS = ("test", "train")
 PNG, DEPTH = b"\x89PNG", 24  # a PNG's first bytes, and the place of the bits of a channel
-PICTURES = (PNG, JPEG, b"RIFF", b"BM")  # the first bytes of the formats that are read
-BROKEN = "it is a broken picture"
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,6 @@ class CompressInput:
     images: np.ndarray  # [n, N] uint8
     classes: tuple[str, ...] = ()  # the name of each one's class, where asked for
     refused: tuple[Refused, ...] = ()  # files of a folder that are no pictures, or broken ones
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every picture of the folder is there."""
-        return all(refused.reason != BROKEN for refused in self.refused)
 
 
 def input_files(paths: Sequence[Path]) -> list[Path]:
@@ -52,18 +46,17 @@ def open_compress_input(paths: Sequence[Path], config: ModelConfig, split: str, 
     """Return the images at `paths`; DataError or InvalidInput with one sentence where they are not of the model's
     size, or would change. split: of MNIST or CIFAR-10. classes: with the names of their classes."""
     path = paths[0]
-    if len(paths) > 1 or path == STREAM or (path.suffix.lower() != ".npy" and path.is_file() and not _is_idx(path)):
-        if classes:
-            raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
-        return CompressInput(np.stack([_pixels(read_input(each), config, str(each)) for each in paths]))
-    name = datasets.set_in(path) if path.is_dir() else None
+    name = datasets.set_in(path) if len(paths) == 1 and path.is_dir() else None
     if name is not None:
         return _published(name, path, config, split, classes)
-    if path.is_dir():
-        return _folder(path, config, classes)
+    is_npy = path.suffix.lower() == ".npy"
+    if len(paths) > 1 or path == STREAM or not path.is_file() or not (is_npy or _is_idx(path)):
+        if classes and not all(is_many(each) for each in paths):
+            raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
+        return _pictures(paths, config, classes)
     if classes:
         raise DataError(f"{path} has no classes; MNIST, CIFAR-10 and a folder of subfolders have")
-    images = mapped_array(path) if path.suffix.lower() == ".npy" else mnist.images(path, unpacked(path))
+    images = mapped_array(path) if is_npy else mnist.images(path, unpacked(path))
     return CompressInput(_of_model(images, path, config))
 
 
@@ -76,35 +69,27 @@ def _published(name: str, path: Path, config: ModelConfig, split: str, classes: 
     return CompressInput(given, tuple(datasets.CLASSES[name][label] for label in labels))
 
 
-def _folder(path: Path, config: ModelConfig, classes: bool) -> CompressInput:
+def _pictures(paths: Sequence[Path], config: ModelConfig, classes: bool) -> CompressInput:
     refused: list[Refused] = []
-    images: list[np.ndarray] = []
-    names: list[str] = []
-    for file in files_below(path, refused):
-        relative, data = file.relative_to(path), b""
-        try:
-            data = picture_bytes(file)
-            images.append(_pixels(data, config, str(file)))
-        except RefusedError as error:
-            refused.append(Refused(printable(relative), str(error)))
-            continue
-        except InvalidInput as error:
-            if error.code != "invalid_image":
-                raise
-            reason = BROKEN if data.startswith(PICTURES) else "it is no PNG, WebP, JPEG or BMP picture"
-            refused.append(Refused(printable(relative), reason))
-            continue
-        if classes and len(relative.parts) < 2:
-            raise DataError(f"{printable(relative)} is in no subfolder of {path}, so it has no class")
-        names.append(relative.parts[0])
-    if not images:
-        raise DataError(f"{path} holds no picture that can be read")
-    return CompressInput(np.stack(images), tuple(names) if classes else (), tuple(refused))
+    given = given_pictures(paths, config, refused)
+    if classes and (loose := [picture for picture in given if len(picture.inside.parts) < 2]):
+        raise DataError(f"{loose[0].name} is in no subfolder of {paths[0]}, so it has no class")
+    images = [_exact(picture, config) for picture in given]
+    names = tuple(picture.inside.parts[0] for picture in given) if classes else ()
+    return CompressInput(np.stack(images), names, tuple(refused))
+
+
+def _exact(picture: GivenPicture, config: ModelConfig) -> np.ndarray:
+    """Return the bytes [N] uint8 of a picture."""
+    source = picture.source
+    if isinstance(source, np.ndarray):
+        return _of_model(source[None], Path(picture.name), config)[0]
+    return _pixels(read_input(source) if isinstance(source, Path) else source, config, picture.name)
 
 
 def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
     """Return the bytes [N] uint8 of a picture file's."""
-    picture = open_picture(data, config, param)
+    picture = open_picture(data, config, param, formats=file_formats())
     # Of a colour PNG with 16 bits a channel Pillow keeps 8.
     if data.startswith(PNG) and data[DEPTH] > 8:
         raise InvalidInput(f"{param} has {data[DEPTH]} bits a channel, of which 8 would be lost.", param)

@@ -8,13 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from scanline.model.images.pictures import max_file_bytes
-from scanline.model.images.saving import CLASSES, HEADINGS
 from scanline.model.named_files import FileError, check_file, read_file
-
-# What the images of a part are for, by its name in lower case
-PARTS = {"train": "train", "training": "train", "test": "test", "testing": "test"}
-PARTS |= dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
-
 
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
 LARGEST_FILE = max_file_bytes(LARGEST_PICTURE, 1)
@@ -22,20 +16,12 @@ MAX_UNPACKED = 1 << 30  # bytes: a gzip file of a megabyte may hold one of them
 IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
 
 
-def no_picture(path: Path, begin: bytes) -> str:
-    """Return what a file that is no picture is, by its name and first bytes, and how it can be read; else ""."""
-    if path.name == CLASSES and begin == HEADINGS[0][:4].encode():
-        return "the table of the classes of pictures that scanline has written"
-    if path.suffix.lower() == ".csv":
-        load = "numpy.loadtxt(file, dtype='uint8', delimiter=',', skiprows=1)[:, 1:].reshape(-1, 28, 28)"
-        return f"a csv table; make an array of it for --data: numpy.save('images.npy', {load})"
-    if begin.startswith(IDX) or (begin.startswith(GZIP) and "idx" in path.name.lower()):
-        return "an IDX file; --data reads a folder whose files are named as MNIST's, train-images-idx3-ubyte, and so on"
-    return ""
-
-
 class DataError(FileError):
     """A data file or directory is wrong."""
+
+
+class RefusedError(ValueError):
+    """The reason why one file is refused, and others are read."""
 
 
 def find(directory: Path, name: str) -> Path | None:

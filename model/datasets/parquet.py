@@ -8,7 +8,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from scanline.model.datasets.files import LARGEST_FILE, PARTS, DataError
+from scanline.model.datasets.files import LARGEST_FILE, DataError
 from scanline.model.datasets.parquet_pages import check_pages
 from scanline.model.extras import MissingExtraError
 from scanline.model.named_files import check_file
@@ -28,9 +28,8 @@ def rows_of(path: Path) -> int:
         return rows
 
 
-def pictures_of(path: Path) -> Iterator[tuple[Path, bytes]]:
-    """Yield the pictures of a file, and for each the path that it would have in a folder: the part of the set that the
-    file's name begins with (train-00000-of-00001), or its folder's is (train/0000), its label's name, and its row.
+def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the name of each row's label, "" for none, and its picture.
 
     Memory is taken for some rows at a time. A value that the file has once for many rows is in memory once.
     """
@@ -39,7 +38,6 @@ def pictures_of(path: Path) -> Iterator[tuple[Path, bytes]]:
         leaves = _leaves(path, opened.schema_arrow, features)
         repeated = check_pages(path, opened.metadata, leaves)
     names = features.get(leaves[1], {}).get("names") if len(leaves) > 1 else None
-    part = [name for name in (path.stem.partition("-")[0], path.parent.name) if name.lower() in PARTS][:1]
     row = 0
     with _opened(path, repeated) as opened:
         for batch in _batches(opened, leaves):
@@ -48,7 +46,7 @@ def pictures_of(path: Path) -> Iterator[tuple[Path, bytes]]:
             pictures = _values(path, batch, leaves[0], LARGEST_FILE)
             labels = _values(path, batch, leaves[1], LONGEST_LABEL) if len(leaves) > 1 else repeat(None)
             for data, label in zip(pictures, labels):  # noqa: B905 (without labels they have no end)
-                yield Path(*part, *_class_folder(label, names), f"{path.stem}:{row}"), data or b""
+                yield _class_name(label, names), data or b""
                 row += 1
 
 
@@ -58,14 +56,14 @@ def _batches(opened: Any, leaves: list[str]) -> Iterator[Any]:
         yield from opened.iter_batches(ROWS, row_groups=[group], columns=leaves)
 
 
-def _class_folder(label: Any, names: Any) -> tuple[str, ...]:
-    """Return the folder of a label's class; none where it is withheld, which sets publish as -1."""
+def _class_name(label: Any, names: Any) -> str:
+    """Return the name of a label's class; "" where it is withheld, which sets publish as -1."""
     if isinstance(label, int):
         if label < 0:
-            return ()
+            return ""
         if names and label < len(names):
             label = names[label]
-    return () if label is None else (str(label).replace("/", "_"),)
+    return "" if label is None else str(label).replace("/", "_")
 
 
 @contextmanager

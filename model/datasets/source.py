@@ -11,11 +11,14 @@ from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import folder
+from scanline.model.datasets.arrays import is_array
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
-from scanline.model.datasets.files import DataError, no_picture
-from scanline.model.datasets.folder import Refused
+from scanline.model.datasets.files import DataError
 from scanline.model.datasets.parquet import SUFFIX
+from scanline.model.datasets.recognised import what_it_is
+from scanline.model.datasets.sources import Refused
 from scanline.model.datasets.split import Images, Subset, split_by_content
+from scanline.model.datasets.split_folder import split_by_folders
 from scanline.model.named_files import check_file
 
 
@@ -37,6 +40,7 @@ class ImageSet:
     has_parts: bool = False  # of its own, which divide it into train and test
     name: str = ""  # that the set gives itself, and what it says of itself
     about: str = ""
+    notes: tuple[str, ...] = ()  # sentences on the parts of a folder
 
     @property
     def size(self) -> str:
@@ -59,7 +63,7 @@ def open_data(
     """
     # Published sets have sizes, colours and a split of their own.
     layout = datasets.set_in(path)
-    of_pictures = path.is_dir() or path.suffix == SUFFIX
+    of_pictures = _has_pictures(path)
     if (layout or not of_pictures) and path.exists() and (size or grey):
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
     if layout:
@@ -70,13 +74,15 @@ def open_data(
     is_test: np.ndarray | None = None  # of each image, where the set has its own split
     about = ("", "")
     repeats = 0
+    notes: tuple[str, ...] = ()
     if path.exists() and of_pictures:
         pictures = folder.load(path, size, grey, progress)
-        pictures, parts = folder.parts(pictures)
+        pictures = split_by_folders(pictures, classes)
         about = folder.about(path)
         if classes:
-            pictures, words, label = of_folders(pictures, path, parts)
+            pictures, words, label = of_folders(pictures, path)
         images, refused, is_test, repeats = pictures.images, pictures.refused, pictures.is_test, pictures.repeats
+        notes = pictures.notes
         shape = (pictures.height, pictures.width, pictures.channels)
     elif path.suffix.lower() == ".npy":
         mapped = mapped_array(path)
@@ -88,9 +94,7 @@ def open_data(
         images, refused = mapped.reshape(len(mapped), -1), ()
         shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
     elif path.is_file():
-        with path.open("rb") as file:
-            what = no_picture(path, file.read(4))
-        raise DataError(f"{path} is {what or 'neither a folder nor a .npy or .parquet file'}")
+        raise DataError(f"{path} is {what_it_is(path) or 'neither a folder nor a .npy or .parquet file'}")
     else:
         raise DataError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     # By content: of an image and its copies one stays, so that no test image is trained on, whatever files are called.
@@ -107,14 +111,20 @@ def open_data(
         path.is_dir(),
         is_test is not None,
         *about,
+        notes,
     )
     return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
+
+
+def _has_pictures(path: Path) -> bool:
+    """Return whether a path is a folder of pictures or a file of them, but for a .npy file, which is mapped."""
+    return path.is_dir() or path.suffix == SUFFIX or (path.suffix.lower() != ".npy" and is_array(path))
 
 
 def open_for(config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda *_: None) -> ImageSet:
     """Return the images at `path` as a model of this configuration reads them, with labels where it knows classes;
     DataError where they are of another size or other classes."""
-    of_folder = path.is_dir() and datasets.set_in(path) is None
+    of_folder = _has_pictures(path) and datasets.set_in(path) is None
     size = (config.width, config.height) if of_folder else None
     found = open_data(path, size, of_folder and config.channels == 1, progress, classes=bool(config.classes))
     if (found.height, found.width, found.channels) != (config.height, config.width, config.channels):

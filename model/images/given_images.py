@@ -21,7 +21,7 @@ from scanline.model.images.pictures import pixels
 from scanline.model.inputs import InvalidInput
 from scanline.model.named_files import read_input
 
-Picture: TypeAlias = npt.ArrayLike | os.PathLike[str] | Image.Image
+Picture: TypeAlias = npt.ArrayLike | os.PathLike[str] | bytes | Image.Image
 Pictures: TypeAlias = Picture | Sequence[Picture]
 ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
 
@@ -63,9 +63,11 @@ def read_completion(
 
 
 def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | None:
-    """Return a picture of the model's size, of a file or of Pillow; None for arrays."""
+    """Return a picture of the model's size, of a file, its bytes or of Pillow; None for arrays."""
     if isinstance(image, str | os.PathLike):
-        return pictures.open_picture(read_input(Path(image)), config, str(image))
+        return pictures.open_picture(read_input(Path(image)), config, str(image), formats=pictures.file_formats())
+    if isinstance(image, bytes):
+        return pictures.open_picture(image, config, param, formats=pictures.file_formats())
     if not isinstance(image, Image.Image):
         return None
     with pictures.readable(param):

@@ -24,6 +24,12 @@ from scanline.model.images.contact_sheet import sheet
 from scanline.model.inputs import InvalidInput, whole_number
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
+# Of files, what people have. Pillow reads more, by decoders that few use, by Ghostscript, and out of files of another
+# format.
+FILE_FORMATS = (
+    *FORMATS,
+    *("GIF", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "QOI", "DDS", "PCX", "SGI"),
+)
 EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
 JPEG, ICO = b"\xff\xd8\xff", b"\0\0\1\0"  # a file's first bytes
 SEGMENT = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")  # the marker of a JPEG's segment; restarts are within a scan
@@ -110,12 +116,20 @@ class _Tiff(TiffImagePlugin.TiffImageFile):
         super()._setup()
 
 
-def open_picture(data: bytes, config: ModelConfig, param: str, resize: bool = False) -> Image.Image:
+def file_formats() -> tuple[str, ...]:
+    """Return the formats of files that a user has."""
+    Image.init()  # registers the formats
+    return FILE_FORMATS
+
+
+def open_picture(
+    data: bytes, config: ModelConfig, param: str, resize: bool = False, formats: tuple[str, ...] = FORMATS
+) -> Image.Image:
     """Return the decoded upload, upright and of the model's size, or with `resize` of any that `pixels` and
     `known_by_picture` resize; an InvalidInput that names `param` otherwise."""
     expected = config.width, config.height
     with readable(param):
-        picture = open_file(data, FORMATS)
+        picture = open_file(data, formats)
     if not resize and picture.size not in (expected, expected[::-1]):
         raise wrong_size(picture, config, param)
     is_large = picture.width * picture.height > MAX_RESIZED_PIXELS or max(picture.size) > MAX_RESIZED_SIDE

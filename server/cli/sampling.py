@@ -2,37 +2,48 @@
 
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import typer
 
-from scanline.model.datasets.folder import files_below
-from scanline.model.formats.model_dir import ModelInfo
+from scanline.model import zoo
+from scanline.model.datasets.given_pictures import GivenPicture, given_pictures, is_whole
+from scanline.model.datasets.sources import Refused, left_out
+from scanline.model.formats.model_dir import ModelInfo, load_config
 from scanline.model.images.cleaning import Clean
-from scanline.model.images.given_images import read_completion
+from scanline.model.images.given_images import Picture, read_completion
 from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
-from scanline.model.named_files import STREAM, check_file, is_stream
-
-SUFFIXES = (".png", ".webp", ".jpg", ".jpeg", ".bmp")  # of the pictures in a folder
+from scanline.model.named_files import is_stream
 
 
-def picture_files(given: list[Path]) -> list[Path]:
-    """Return picture files and those below folders, in the order of their names; OSError or ValueError, before a model
-    is loaded, where there is none."""
-    files: list[Path] = []
-    for path in given:
-        if path.is_dir():
-            found = [file for file in files_below(path, []) if file.suffix.lower() in SUFFIXES]
-            if not found:
-                raise ValueError(f"{path} holds no PNG, WebP, JPEG or BMP picture")
-            files += found
-        else:
-            if path != STREAM:
-                check_file(path)
-                path.open("rb").close()  # raises what is wrong
-            files.append(path)
-    return files
+def picture_files(given: list[Path], model: str) -> tuple[list[GivenPicture], list[Refused]]:
+    """Return pictures, those of folders, tables and arrays too, and what is left out, which is printed; an error before
+    the model is loaded where there is none."""
+    refused: list[Refused] = []
+    found = given_pictures(given, load_config(zoo.find(model)), refused)
+    print_left_out(refused)
+    return found, refused
+
+
+def print_left_out(refused: Sequence[Refused]) -> None:
+    """Print in one line, beside the results, what was not used."""
+    if refused:
+        print(left_out(refused), file=sys.stderr)
+
+
+def as_json_fields(refused: Sequence[Refused]) -> dict[str, object]:
+    """Return the field of JSON that lists what was left out; none where that is nothing."""
+    return {"left_out": [asdict(each) for each in refused]} if refused else {}
+
+
+def exit_if_broken(refused: Sequence[Refused]) -> None:
+    """End with status 1 where a picture that was asked for is not among the results."""
+    if not is_whole(refused):
+        raise typer.Exit(1)
 
 
 def mean_line(bits_per_dim: np.ndarray) -> str:
@@ -50,7 +61,7 @@ def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
 
 
 def read_picture(
-    picture: Path, keep_rows: int | None, mask: Path | None, model: ModelInfo, clean: Clean
+    picture: Picture, keep_rows: int | None, mask: Path | None, model: ModelInfo, clean: Clean
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes [N] uint8 of a picture to complete, and which are kept, [N] bool; see `read_completion`."""
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
+from scanline.model.datasets.sources import left_out, listed
 from scanline.server.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from scanline.model.training import TrainingConfig
     from scanline.model.training.run.curve import Row
 
-NAMED = 20  # refused files; a folder may hold thousands
 RUNNING_MEAN = 5  # rows of the curve
 LINE_SECONDS = 30.0  # between two lines where there is no terminal
 
@@ -29,25 +29,17 @@ def print_images(data: Path, images: "ImageSet", to_stderr: bool) -> None:
     """Print how many pictures there are to train and to test on, and the refused files, each with its reason."""
     stream = sys.stderr if to_stderr else sys.stdout
     counts = f"{len(images.train):,} pictures of {images.size} to train on, {len(images.test):,} to test on"
-    left_out = f"; {images.duplicates:,} duplicates left out" if images.duplicates else ""
-    print(f"{data}: {counts}{left_out}", file=stream)
+    repeated = f"; {images.duplicates:,} duplicates left out" if images.duplicates else ""
+    print(f"{data}: {counts}{repeated}", file=stream)
     if images.labels:
         names = images.labels.names
-        print(f"{len(names):,} classes: {_listed(names)}", file=stream)
+        print(f"{len(names):,} classes: {listed(names)}", file=stream)
         if untested := images.labels.untested:
-            print(f"no test picture shows {_listed(untested)}", file=stream)
+            print(f"no test picture shows {listed(untested)}", file=stream)
+    for note in images.notes:
+        print(note, file=stream)
     if images.refused:
-        plural = "file was" if len(images.refused) == 1 else "files were"
-        print(f"{len(images.refused):,} {plural} refused:", file=stream)
-        for refused in images.refused[:NAMED]:
-            print(f"  {refused}", file=stream)
-        if len(images.refused) > NAMED:
-            print(f"  and {len(images.refused) - NAMED:,} more", file=stream)
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+        print(left_out(images.refused), file=stream)
 
 
 def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig", start: str | None) -> None:

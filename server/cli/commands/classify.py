@@ -32,27 +32,29 @@ def classify(
     none."""
     from scanline.model.images.given_images import read_images
     from scanline.model.inference import load
-    from scanline.server.cli.sampling import outlier_note, picture_files
+    from scanline.server.cli.sampling import as_json_fields, exit_if_broken, outlier_note, picture_files
 
-    pictures = picture_files(pictures)
+    given, refused = picture_files(pictures, model)
+    names = [picture.name for picture in given]
     loaded = load(model, device=device)
     with model_bar("reading") as progress:
-        given = [255 - read_images(path, loaded.config) for path in pictures] if invert else pictures
-        result = loaded.classify(given, by_bits=by_bits, clean=clean, progress=progress)
+        sources = [picture.source for picture in given]
+        images = [255 - read_images(source, loaded.config) for source in sources] if invert else sources
+        result = loaded.classify(images, by_bits=by_bits, clean=clean, progress=progress)
 
     def named(values: np.ndarray | None, row: int) -> dict[str, float] | None:
         return None if values is None else dict(zip(result.class_names, values[row].tolist(), strict=True))
 
     # These are computed for all pictures at each access.
     posterior, of_bits, best = result.posterior, result.posterior_by_bits, result.best
-    typical = [None] * len(pictures) if result.typical is None else result.typical.tolist()
+    typical = [None] * len(names) if result.typical is None else result.typical.tolist()
     bits_per_dim = None if result.bits is None else result.bits / loaded.config.bytes
-    tails = [None] * len(pictures) if result.tail_probabilities is None else result.tail_probabilities.tolist()
-    inverted = [False] * len(pictures) if result.inverted is None else result.inverted.tolist()
+    tails = [None] * len(names) if result.tail_probabilities is None else result.tail_probabilities.tolist()
+    inverted = [False] * len(names) if result.inverted is None else result.inverted.tolist()
     if as_json:
         rows = [
             {
-                "picture": str(path),
+                "picture": path,
                 "class": best[row],
                 "probabilities": named(posterior, row),
                 "read_by": "bits" if result.logits is None else "head",
@@ -62,11 +64,12 @@ def classify(
                 "tail_probability": tails[row],
                 "typical": typical[row],
             }
-            for row, path in enumerate(pictures)
+            for row, path in enumerate(names)
         ]
-        print(json.dumps({"data": rows}))
+        print(json.dumps({"data": rows} | as_json_fields(refused)))
+        exit_if_broken(refused)
         return
-    for row, (path, name, known, tail) in enumerate(zip(pictures, best, result.known, tails, strict=True)):
+    for row, (path, name, known, tail) in enumerate(zip(names, best, result.known, tails, strict=True)):
         if not known:  # JSON has the class all the same, beside `typical`
             cleaning = loaded.info.cleaning
             ground = cleaning.ground if cleaning is not None and inverted[row] else None
@@ -76,3 +79,4 @@ def classify(
         if result.logits is not None and of_bits is not None:
             other += f"  by bits: {result.class_names[of_bits[row].argmax()]}  {of_bits[row].max():.4f}"
         print(f"{name}  {posterior[row].max():.4f}  {path}{other}")
+    exit_if_broken(refused)

@@ -46,25 +46,33 @@ def complete(
     **sampling: Unpack[CompletionOptions],
 ) -> None:
     """Complete occluded pictures. A sheet or a film has a row for each: as occluded, its completions, the original."""
+    from scanline.model.datasets.compress_input import input_files
     from scanline.model.images.contact_sheet import UNPAINTED
     from scanline.model.images.saving import FILMS, check_folder, check_sheet, film_of, save_classes, save_images
     from scanline.model.inference import load
     from scanline.model.named_files import check_output
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import CompleteValues
-    from scanline.server.cli.sampling import check_one_mask, picture_files, print_summary, read_picture
+    from scanline.server.cli.sampling import (
+        as_json_fields,
+        check_one_mask,
+        exit_if_broken,
+        picture_files,
+        print_summary,
+        read_picture,
+    )
 
     check_one_mask(keep_rows, mask)
     shown_film = film_of(out, film, frames, seconds, scale)
     scale = scale or (LABELLED_SCALE if labels else 1)
-    pictures = picture_files(pictures)
-    check_output(out, [*pictures, *([mask] if mask else []), zoo.find(model)], may_be_folder=True)
-    check_folder(out, len(pictures) * n)
+    check_output(out, [*input_files(pictures), *([mask] if mask else []), zoo.find(model)], may_be_folder=True)
+    found, refused = picture_files(pictures, model)
+    check_folder(out, len(found) * n)
     seed = checked_seed(seed)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     values = CompleteValues(n=n, seed=seed, class_name=class_name, sampling=sampling)
-    given = [read_picture(picture, keep_rows, mask, loaded.info, clean) for picture in pictures]
+    given = [read_picture(picture.source, keep_rows, mask, loaded.info, clean) for picture in found]
     tasks = [paint.plan(loaded.info, values) for _ in given]
     for task, (original, known) in zip(tasks, given, strict=True):
         task.fill([original.tobytes()], [known.tobytes()])
@@ -85,7 +93,7 @@ def complete(
     kept = kept.reshape(-1, config.height, config.width)
     classes = [name for one in painted for name in one.class_names(config)]
     if labels:
-        rows = [picture.stem for picture in pictures] if len(pictures) > 1 else ()
+        rows = [Path(picture.name).stem for picture in found] if len(found) > 1 else ()
         columns = ("occluded", *map(str, range(1, n + 1)), "original")
         save_classes(images, rows, out, shown_film, scale, columns, kept, classes)
     else:
@@ -103,4 +111,5 @@ def complete(
     if tasks[0].label(0):
         more["class"] = classes[0]
     more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
-    print_summary(bits, "completions", out, seed, as_json, more, words)
+    print_summary(bits, "completions", out, seed, as_json, more | as_json_fields(refused), words)
+    exit_if_broken(refused)

@@ -1,7 +1,6 @@
 """scanline compress: pictures to a file of lossless codes."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from scanline.model.formats.code_file import MAX_A_CODE, SUFFIX, checked_images_
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
-from scanline.server.cli.sampling import print_result
+from scanline.server.cli.sampling import as_json_fields, exit_if_broken, print_left_out, print_result
 
 COMPARED = 500  # pictures that are also written as PNG and WebP
 
@@ -68,8 +67,7 @@ def compress(
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     given = open_compress_input(pictures, config, split, classes)
-    for refused in given.refused:  # the others are encoded; a broken picture makes the exit status 1 in the end
-        print(f"not encoded: {refused}", file=sys.stderr)
+    print_left_out(given.refused)
     with model_bar("encoding") as progress:
         names = given.classes or class_name
         data = loaded.compress(given.images, class_name=names, images_a_code=images_a_code, progress=progress)
@@ -78,12 +76,15 @@ def compress(
     dims = 8 / given.images.size
     summary = {"out": str(out), "n": len(given.images), "bytes": len(data), "bits_per_dim": dims * len(data)}
     if as_json:
-        line = json.dumps(summary | {f"{name.lower()}_bits_per_dim": value for name, value in others.items()})
+        line = json.dumps(
+            summary
+            | as_json_fields(given.refused)
+            | {f"{name.lower()}_bits_per_dim": value for name, value in others.items()}
+        )
     else:
         beside = ", ".join(f"{name} {value:.3f}" for name, value in others.items())
         if len(given.images) > COMPARED:
             beside += f" for {COMPARED} of them"
         line = f"{len(given.images)} images in {out}, {len(data):,} bytes, {dims * len(data):.3f} bits/dim; {beside}"
     print_result(out, line)
-    if not given.is_whole:
-        raise typer.Exit(1)
+    exit_if_broken(given.refused)

@@ -18,6 +18,7 @@ from scanline.server.cli.options import Class, CleanOption, Device, Json, KeepRo
 from scanline.server.cli.progress import model_bar
 
 if TYPE_CHECKING:
+    from scanline.model.datasets.sources import Source
     from scanline.model.inference import Model as Loaded
 
 
@@ -42,7 +43,14 @@ def score(
     """Print the bits per dimension of each picture, or with --keep-rows or --mask an estimate for its known pixels
     alone, with its standard error."""
     from scanline.model.inference import load
-    from scanline.server.cli.sampling import check_one_mask, mean_line, outlier_note, picture_files
+    from scanline.server.cli.sampling import (
+        as_json_fields,
+        check_one_mask,
+        exit_if_broken,
+        mean_line,
+        outlier_note,
+        picture_files,
+    )
 
     # Whatever is wrong with an option is said before the model is loaded, which takes seconds.
     check_one_mask(keep_rows, mask)
@@ -53,26 +61,27 @@ def score(
     checked_particles(particles)
     seed = checked_seed(seed)  # one for all pictures, which JSON repeats
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
-    pictures = picture_files(pictures)
+    found, refused = picture_files(pictures, model)
+    sources = [picture.source for picture in found]
     loaded = load(model, device=device)
     if is_estimate:
         known_by = "keep_rows" if mask is None else str(mask)
         values = EstimateValues(1, repeats, seed, class_name, particles, known_by)
-        rows = _estimates(loaded, values, pictures, keep_rows, mask, clean)
+        rows = _estimates(loaded, values, sources, keep_rows, mask, clean)
     else:
-        rows = _scores(loaded, pictures, clean, class_name)
-    rows = [{"picture": str(path)} | row for path, row in zip(pictures, rows, strict=True)]
+        rows = _scores(loaded, sources, clean, class_name)
+    rows = [{"picture": picture.name} | row for picture, row in zip(found, rows, strict=True)]
     if as_json:
-        print(json.dumps({"data": rows} | ({"seed": seed} if is_estimate else {})))
-        return
-    for row in rows:
+        print(json.dumps({"data": rows} | ({"seed": seed} if is_estimate else {}) | as_json_fields(refused)))
+    for row in [] if as_json else rows:
         error = f" +/- {row['standard_error']:.4f}" if is_estimate else ""
         print(f"{row['bits_per_dim']:.4f}{error}  {row['picture']}{outlier_note(row.get('tail_probability'))}")
-    if len(rows) > 1:
+    if len(rows) > 1 and not as_json:
         print(mean_line(np.array([row["bits_per_dim"] for row in rows])))
+    exit_if_broken(refused)
 
 
-def _scores(loaded: "Loaded", pictures: list[Path], clean: Clean, class_name: str | None) -> list[dict[str, Any]]:
+def _scores(loaded: "Loaded", pictures: list["Source"], clean: Clean, class_name: str | None) -> list[dict[str, Any]]:
     """Read whole pictures, and compare them with the model's test images."""
     with model_bar("reading") as progress:
         scores = loaded.scores(pictures, clean=clean, class_name=class_name, progress=progress)
@@ -87,7 +96,7 @@ def _scores(loaded: "Loaded", pictures: list[Path], clean: Clean, class_name: st
 def _estimates(
     loaded: "Loaded",
     values: EstimateValues,
-    pictures: list[Path],
+    pictures: list["Source"],
     keep_rows: int | None,
     mask: Path | None,
     clean: Clean,

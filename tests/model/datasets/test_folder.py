@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from scanline.model.datasets import DataError
-from scanline.model.datasets.folder import LARGEST_FILE, Pictures, load
+from scanline.model.datasets.files import LARGEST_FILE
+from scanline.model.datasets.folder import Pictures, load
 from tests.support.pictures import encode, noise
 from tests.support.server import hostile_pictures as hostile
 

@@ -88,7 +88,7 @@ def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
     assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (7, 8)}
     assert (found.has_parts, [str(refused) for refused in found.refused]) == (
         True,
-        ["val: not used, since there are test pictures"],
+        [f"val/{name}.png: not used, since there are test pictures" for name in ("a/5", "b/1", "b/6")],
     )
     # An archive that unpacks into a folder of its own has the same parts.
     (tmp_path / "data").mkdir()
@@ -207,8 +207,8 @@ def test_size_and_grey_are_for_folders(tmp_path: Path) -> None:
     ("name", "data", "sentence"),
     [
         ("a.zip", b"PK", "a.zip is neither a folder nor a .npy or .parquet file"),
-        ("train.csv", b"label,pixel0\n1,0\n", "is a csv table; make an array"),
-        ("letters-idx3-ubyte", b"\0\0\x08\x03", "is an IDX file"),
+        ("train.csv", b"label,pixel0\n1,0\n", "is a csv table; make an array of it in its folder: python"),
+        ("letters-idx3-ubyte", b"\0\0\x08\x03", "letters-idx3-ubyte: it is a broken array"),
         ("nowhere", None, "nowhere does not exist"),
     ],
 )

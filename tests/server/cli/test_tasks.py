@@ -145,6 +145,7 @@ def test_options_are_handed_on_and_the_numbers_of_completions_reported(tmp_path:
 
 
 def saved(folder: Path, *images: np.ndarray) -> list[Path]:
+    folder.mkdir(exist_ok=True)
     files = [folder / f"{index}.png" for index in range(len(images))]
     for file, image in zip(files, images, strict=True):
         file.write_bytes(encode(image))
@@ -154,12 +155,12 @@ def saved(folder: Path, *images: np.ndarray) -> list[Path]:
 @pytest.mark.parametrize("name", [None, "circle"])
 def test_the_bits_of_each_picture_are_printed(tmp_path: Path, name: str | None) -> None:
     directory, images = shapes.save(tmp_path / "shapes"), noise(2, 7, 5)
-    files = saved(tmp_path, *images)
+    files = saved(tmp_path / "pictures", *images)
     law = load(directory, device="cpu").score(images, class_name=name).tolist()
     command = ("score", "--model", directory, *(("--class", "Disc") if name else ()))
     rows = [{"picture": str(file), "bits_per_dim": x, "noisy": False} for file, x in zip(files, law, strict=True)]
     assert json.loads(done(*command, *files, "--json")) == {"data": rows}
-    lines = done(*command, tmp_path).splitlines()  # a folder: its pictures by name
+    lines = done(*command, tmp_path / "pictures").splitlines()  # a folder: its pictures by name
     mean = f"mean {np.mean(law):.4f} +- {np.std(law, ddof=1) / 2**0.5:.4f} bits/dim (2 images)"
     assert lines == [*(f"{row['bits_per_dim']:.4f}  {row['picture']}" for row in rows), mean]
 
@@ -190,11 +191,11 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
     directory = shapes.save(tmp_path / "shapes")
     model = load(directory, device="cpu")
     images = np.concatenate([model.sample(1, class_name=name, seed=2).array for name in model.class_names])
-    files, law = saved(tmp_path, *images), model.classify(images)
+    files, law = saved(tmp_path / "pictures", *images), model.classify(images)
     lines = done("classify", "--model", directory, *files).splitlines()
     best = law.posterior.max(axis=1)
     assert lines == [f"{name}  {share:.4f}  {file}" for name, share, file in zip(law.best, best, files, strict=True)]
-    assert done("classify", "--model", directory, tmp_path).splitlines() == lines  # a folder: by name
+    assert done("classify", "--model", directory, tmp_path / "pictures").splitlines() == lines  # a folder: by name
     rows = json.loads(done("classify", "--model", directory, *files, "--json"))["data"]
     assert [(row["picture"], row["class"]) for row in rows] == [*zip(map(str, files), law.best, strict=True)]
     for row, posterior, bits in zip(rows, law.posterior, law.bits / 35, strict=True):

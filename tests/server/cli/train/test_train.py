@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from scanline.model.datasets import DIGESTS
-from scanline.model.datasets.folder import Refused
 from scanline.model.datasets.source import ImageSet, open_data
+from scanline.model.datasets.sources import NAMED, Refused
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
@@ -25,7 +25,7 @@ from scanline.model.training.run import sizing
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.state import saved_configs
 from scanline.server.cli.training_options import TrainingOptions
-from scanline.server.cli.training_report import LINE_SECONDS, NAMED, print_images, training_progress
+from scanline.server.cli.training_report import LINE_SECONDS, print_images, training_progress
 from tests.support import blobs, small_models
 from tests.support.commands import done, full_disk, refused, scanline
 
@@ -173,8 +173,9 @@ def test_refused_files_are_named_up_to_a_limit(capsys: pytest.CaptureFixture[str
     images = ImageSet(np.zeros((2, 6), np.uint8), np.zeros((1, 6), np.uint8), 2, 3, 1, None, "", left_out)
     print_images(Path("folder"), images, to_stderr=True)
     out, err = capsys.readouterr()
-    lines = ["folder: 2 pictures of 3x2 grey to train on, 1 to test on", f"{NAMED + 1_234:,} files were refused:"]
-    lines += [*(f"  {i}.png: it is empty" for i in range(NAMED)), "  and 1,234 more"]
+    lines = ["folder: 2 pictures of 3x2 grey to train on, 1 to test on"]
+    files = ", ".join(f"{i}.png" for i in range(NAMED))
+    lines.append(f"{NAMED + 1_234:,} left out: {files} and 1,234 more: it is empty")
     assert (out, err.splitlines()) == ("", lines)
 
 

@@ -1,0 +1,103 @@
+"""Images of arrays: .npy and .npz files and IDX files, whatever their names, and the labels that lie beside them.
+
+Labels are the whole numbers in one dimension, one for each image, whose name differs in words for images and labels
+alone: x_train.npy and y_train.npy, or train_images and train_labels of one .npz file.
+"""
+
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from scanline.model.datasets.files import GZIP, IDX, MAX_UNPACKED, RefusedError, unpacked
+from scanline.model.datasets.parts import words
+from scanline.model.named_files import check_file
+
+OF_KINDS = "x y image images img imgs data picture pictures label labels target targets class classes arr idx ubyte"
+KINDS = frozenset(OF_KINDS.split())
+NUMPY, ZIP = b"\x93NUMPY", b"PK\3\4"
+
+
+def is_array(path: Path) -> bool:
+    """Return whether a file is one of arrays, by its first bytes."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        begin = file.read(4)
+    if begin == GZIP + b"\x08" + begin[3:]:
+        return "ubyte" in path.name.lower() or "idx" in path.name.lower()
+    is_npz = begin == ZIP and path.suffix.lower() == ".npz"
+    return is_npz or begin == NUMPY[:4] or (begin.startswith(IDX) and begin[3:] in b"\1\2\3\4")
+
+
+def count(path: Path) -> int:
+    """Return how many images a file holds at most."""
+    try:
+        return sum(len(array) for array in _arrays(path).values() if array.ndim > 2)
+    except (RefusedError, ValueError, OSError):
+        return 1
+
+
+def images_of(path: Path) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yield for each image of a file its array's name, its label or "", and the image [H, W] or [H, W, 3] uint8;
+    RefusedError where there is none."""
+    arrays = _arrays(path)
+    labels = {name: array for name, array in arrays.items() if _is_labels(array)}
+    for beside in path.parent.iterdir():
+        if beside != path and is_array(beside) and _key(beside.stem) == _key(path.stem):
+            labels |= {name: array for name, array in _arrays(beside).items() if _is_labels(array)}
+    images = {name: array for name, array in arrays.items() if name not in labels}
+    if not images:
+        raise RefusedError("it holds labels")
+    for name, array in images.items():
+        numbers = [found for other, found in labels.items() if _key(other) == _key(name) and len(found) == len(array)]
+        for row, image in enumerate(_as_images(array)):
+            yield name, str(int(numbers[0].reshape(-1)[row])) if numbers else "", image
+
+
+def _key(name: str) -> list[str]:
+    return [word for word in words(name) if word not in KINDS]
+
+
+def _is_labels(array: np.ndarray) -> bool:
+    return array.dtype.kind in "ui" and array.size == len(array) and array.ndim <= 2
+
+
+def _as_images(array: np.ndarray) -> np.ndarray:
+    """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none."""
+    if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] not in (1, 3):
+        array = np.moveaxis(array, 1, -1)
+    if array.ndim == 4 and array.shape[3] == 1:
+        array = array[..., 0]
+    if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.shape[3:] not in ((), (3,)) or not array.size:
+        raise RefusedError(f"it must hold uint8 [n, H, W] or [n, H, W, 3], not {array.dtype} {list(array.shape)}")
+    return array
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a file by their names; RefusedError where it is broken or large."""
+    try:
+        check_file(path)
+        with path.open("rb") as file:
+            begin = file.read(2)
+        if begin == NUMPY[:2]:
+            return {path.stem: np.lib.format.open_memmap(path, mode="r")}
+        if begin != ZIP[:2]:
+            return {path.stem: _idx(unpacked(path))}
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > MAX_UNPACKED:
+                raise RefusedError(f"it unpacks to more than {MAX_UNPACKED:,} bytes")
+        with np.load(path) as members:
+            return {f"{path.stem} {name}": members[name] for name in members}
+    except RefusedError:
+        raise
+    except Exception:  # numpy raises nearly anything on broken bytes
+        raise RefusedError("it is a broken array") from None
+
+
+def _idx(data: bytes) -> np.ndarray:
+    """Return the array of an IDX file of bytes."""
+    shape = struct.unpack_from(f">{data[3]}I", data, 4)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)

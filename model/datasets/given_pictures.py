@@ -1,0 +1,83 @@
+"""The pictures that a command is given: files, and folders, tables and arrays of them, each with a name."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scanline.model.config import ModelConfig
+from scanline.model.datasets import parquet
+from scanline.model.datasets.arrays import is_array
+from scanline.model.datasets.files import DataError, RefusedError
+from scanline.model.datasets.folder import BROKEN, decoded
+from scanline.model.datasets.sources import Refused, Source, picture_bytes, printable, sources
+from scanline.model.images.pictures import file_formats, open_picture
+from scanline.model.inputs import InvalidInput
+from scanline.model.named_files import STREAM, check_file
+
+
+@dataclass(frozen=True)
+class GivenPicture:
+    """A picture, its name as it is shown, and its path below the folder that was given."""
+
+    name: str
+    inside: Path
+    source: Source
+
+
+def is_many(path: Path) -> bool:
+    """Return whether a path may have several pictures."""
+    return path != STREAM and (path.is_dir() or path.suffix == parquet.SUFFIX or is_array(path))
+
+
+def given_pictures(paths: Sequence[Path], config: ModelConfig, refused: list[Refused]) -> list[GivenPicture]:
+    """Return the pictures at the paths, a folder's in the order of their names; what is none within a folder is added
+    to `refused`. OSError, DataError or InvalidInput where there is none, or one is not of the model's size."""
+    found: list[GivenPicture] = []
+    for path in paths:
+        if is_many(path):
+            here = list(_readable(path, config, refused))
+            if not here:
+                why = f": {max(refused, key=lambda each: len(each.reason))}" if refused else ""
+                raise DataError(f"{path} holds no picture that can be read{why}")
+            found += here
+            continue
+        if path != STREAM:
+            check_file(path)
+            path.open("rb").close()  # raises what is wrong
+        found.append(GivenPicture(str(path), Path(path.name), path))
+    return found
+
+
+def is_whole(refused: Sequence[Refused]) -> bool:
+    """Return whether all pictures are there, whatever else lay beside them."""
+    return not any(each.reason.startswith(BROKEN) for each in refused)
+
+
+def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterator[GivenPicture]:
+    folder = path if path.is_dir() else path.parent
+    unnamed: list[Refused] = []
+    for inside, source in sources(path, unnamed):
+        name = printable(folder / inside)
+        try:
+            if not isinstance(source, bytes | Path):
+                yield GivenPicture(name, inside, source)
+                continue
+            open_picture(picture_bytes(source), config, name, formats=file_formats())
+        except RefusedError as error:
+            refused.append(Refused(name, str(error)))
+        except InvalidInput as error:
+            if error.code != "invalid_image":
+                raise
+            refused.append(Refused(name, _why(source)))
+        else:
+            yield GivenPicture(name, inside, source)
+    refused += [Refused(printable(folder / each.file), each.reason) for each in unnamed]
+
+
+def _why(source: Source) -> str:
+    """Return why a picture cannot be read."""
+    try:
+        decoded(source)
+    except RefusedError as error:
+        return str(error)
+    return "it is an animation"

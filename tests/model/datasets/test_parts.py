@@ -1,0 +1,161 @@
+"""The split of a folder by the names of its folders and files: nothing to test on is trained on in silence."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scanline.model.datasets import DataError
+from scanline.model.datasets.parts import parts_among
+from scanline.model.datasets.source import ImageSet, open_data
+from tests.support.pictures import encode, noise
+
+
+def folder(root: Path, *files: str) -> Path:
+    """Write a picture of its own to each file; a name ends in its number, a{3} in three of them."""
+    for number, name in enumerate(files):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(noise(3, 4, seed=number)))
+    return root
+
+
+def sizes(found: ImageSet) -> tuple[int, int]:
+    return len(found.train), len(found.test)
+
+
+SPLIT = [
+    ("training_set", "test_set"),
+    ("Training", "Testing"),
+    ("train-images", "test-images"),
+    ("seg_train/seg_train", "seg_test/seg_test"),
+    ("asl_alphabet_train/asl_alphabet_train", "asl_alphabet_test/asl_alphabet_test"),
+    ("train2017", "val2017"),
+    ("TrainData", "ValidationData"),
+    ("archive/data/TRAIN", "archive/data/dev"),
+    ("training/train", "training/val"),
+]
+
+
+@pytest.mark.parametrize(("train", "test"), SPLIT)
+def test_parts_are_known_by_their_words(tmp_path: Path, train: str, test: str) -> None:
+    files = [f"{train}/{name}/{number}.png" for name in ("cats", "dogs") for number in range(4)]
+    files += [f"{test}/{name}/{number}.png" for name in ("cats", "dogs") for number in range(2)]
+    found = open_data(folder(tmp_path, *files), classes=True)
+    assert sizes(found) == (8, 4)
+    assert found.labels is not None
+    assert found.labels.names == ("cats", "dogs")
+    assert found.refused == ()
+
+
+def test_parts_may_be_below_classes(tmp_path: Path) -> None:
+    files = [f"{name}/{part}/{n}.png" for name in ("cats", "dogs") for part in ("train", "test") for n in range(3)]
+    found = open_data(folder(tmp_path, *files), classes=True)
+    assert sizes(found) == (6, 6)
+    assert found.labels is not None
+    assert found.labels.names == ("cats", "dogs")
+
+
+def test_names_with_other_words_are_parts_together_alone() -> None:
+    assert parts_among(("steam_train", "test_tube", "bridge", "contest", "latest")) == {}
+    assert parts_among(("stage1_train", "stage1_test")) == {"stage1_train": "train", "stage1_test": "test"}
+
+
+def test_a_class_of_trains_is_a_class(tmp_path: Path) -> None:
+    files = [f"{part}/{name}/{n}.png" for part in ("train", "test") for name in ("car", "train") for n in range(3)]
+    found = open_data(folder(tmp_path / "split", *files), classes=True)
+    assert (sizes(found), found.labels and found.labels.names) == ((6, 6), ("car", "train"))
+    files = [f"{name}/{number}.png" for name in ("car", "train") for number in range(20)]
+    found = open_data(folder(tmp_path / "whole", *files), classes=True)
+    assert (found.has_parts, found.labels and found.labels.names) == (False, ("car", "train"))
+
+
+def test_what_is_in_no_part_is_named_and_a_test_folder_beside_others_is_not_trained_on(tmp_path: Path) -> None:
+    found = open_data(folder(tmp_path / "a", "train/0.png", "train/1.png", "test/2.png", "samples/3.png"))
+    assert (sizes(found), [*map(str, found.refused)]) == ((2, 1), ["samples/3.png: in no folder to train or test on"])
+    assert sizes(open_data(folder(tmp_path / "b", "images/0.png", "images/1.png", "test/2.png"))) == (2, 1)
+    found = open_data(folder(tmp_path / "c", "test_set/0.png", "test_set/1.png"))
+    assert found.notes == ("trained on, since no folder is called train: test_set",)
+
+
+def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(tmp_path: Path) -> None:
+    files = [f"train/{name}/images/{number}.png" for name in ("n1", "n2") for number in range(20)]
+    found = open_data(folder(tmp_path, *files, "val/images/40.png", "test/images/41.png"), classes=True)
+    assert found.labels is not None
+    assert (sum(sizes(found)), found.labels.names, found.has_parts) == (40, ("n1", "n2"), False)
+    reason = "unlabelled, or of a class that no training picture has"
+    assert [str(refused) for refused in found.refused] == [
+        f"{part}: {reason}" for part in ("test/images/41.png", "val/images/40.png")
+    ]
+
+
+def test_arrays_are_split_and_labelled_by_their_names(tmp_path: Path) -> None:
+    images, labels = noise(12, 3, 4), np.arange(12) % 2
+    arrays = {"x_train": images[:8], "y_train": labels[:8], "x_test": images[8:], "y_test": labels[8:]}
+    (tmp_path / "npy").mkdir()
+    for name, array in arrays.items():
+        np.save(tmp_path / "npy" / f"{name}.npy", array)
+    np.savez(tmp_path / "mnist.npz", **arrays)
+    medical = {"train_images": images[:8], "train_labels": labels[:8, None], "test_images": images[8:]}
+    np.savez_compressed(tmp_path / "medical.npz", **medical, test_labels=labels[8:, None])
+    (tmp_path / "planes").mkdir()
+    colours = noise(12, 3, 5, 5)
+    np.savez(tmp_path / "planes" / "train", x=colours[:8], y=labels[:8])
+    np.savez(tmp_path / "planes" / "test", x=colours[8:], y=labels[8:])
+    for path in (tmp_path / "npy", tmp_path / "mnist.npz", tmp_path / "medical.npz", tmp_path / "planes"):
+        found = open_data(path, classes=True)
+        assert sizes(found) == (8, 4), path
+        assert found.labels is not None
+        assert found.labels.names == ("0", "1")
+        assert found.labels.train.tolist() == [1, 2] * 4
+    assert (found.channels, found.height, found.width) == (3, 5, 5)
+    assert (found.train[:1].reshape(5, 5, 3) == np.moveaxis(colours[0], 0, -1)).all()
+
+
+def test_idx_files_of_any_set_are_arrays(tmp_path: Path) -> None:
+    images, labels = noise(12, 3, 4), np.uint8(range(12)) % 3
+    for part, rows in (("train", slice(9)), ("test", slice(9, 12))):
+        data = {"images-idx3": images[rows], "labels-idx1": labels[rows]}
+        for kind, array in data.items():
+            shape = b"".join(size.to_bytes(4) for size in array.shape)
+            path = tmp_path / f"emnist-letters-{part}-{kind}-ubyte"
+            path.write_bytes(bytes((0, 0, 8, array.ndim)) + shape + array.tobytes())
+    found = open_data(tmp_path, classes=True)
+    assert (sizes(found), found.labels and found.labels.names) == ((9, 3), ("0", "1", "2"))
+
+
+def test_arrays_of_anything_else_are_named(tmp_path: Path) -> None:
+    folder(tmp_path, "0.png", "1.png")
+    np.save(tmp_path / "floats.npy", np.zeros((2, 3, 4)))
+    np.save(tmp_path / "y_all.npy", np.arange(5))
+    (tmp_path / "broken.npz").write_bytes(b"PK\3\4?")
+    found = open_data(tmp_path)
+    assert [str(refused) for refused in found.refused] == [
+        "broken.npz: it is a broken array",
+        "floats.npy: it must hold uint8 [n, H, W] or [n, H, W, 3], not float64 [2, 3, 4]",
+        "y_all.npy: it holds labels",
+    ]
+
+
+KNOWN = {
+    "train": (b"\x80\x02}q", "a Python pickle, as CIFAR-100's"),
+    "train_32x32.mat": (b"MATLAB 5.0 MAT-file", "a MATLAB file, as SVHN's"),
+    "set.h5": (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    "00000.tar": (b"0.png".ljust(257, b"\0") + b"ustar", "a tar archive; unpack it: tar xf 00000.tar"),
+    "data.mdb": (bytes(16) + b"\xde\xc0\xef\xbe", "an LMDB database"),
+    "a.tfrecord-00000-of-00001": (b"\x20" + bytes(7) + b"\1\2\3\4\n\x1e", "a TFRecord file"),
+    "digits.txt": (b"label,pixel0,pixel1\n1,0,0\n", "a csv table; make an array of it"),
+    "archive.zip": (b"PK\3\4" + bytes(40), "a zip archive; unpack it: unzip archive.zip"),
+    "data-00000-of-00001.arrow": (b"\xff\xff\xff\xff", "an Arrow file of Hugging Face's datasets"),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_folder_without_pictures_says_what_it_is(tmp_path: Path, name: str) -> None:
+    begin, what = KNOWN[name]
+    (tmp_path / name).write_bytes(begin)
+    (tmp_path / "LICENSE.txt").write_bytes(b"text")
+    (tmp_path / "zzz").write_bytes(b"text")
+    with pytest.raises(DataError) as error:
+        open_data(tmp_path)
+    assert f"{name}: it is {what}" in str(error.value)
