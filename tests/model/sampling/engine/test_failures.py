@@ -1,6 +1,5 @@
 """Failures inside the engine fail their own requests, with one event, and the engine goes on."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -159,9 +158,10 @@ def test_an_engine_does_not_continue_without_memory(
 
 
 DEVICE_ERRORS = [
-    "Triton Error [CUDA]: an illegal memory access was encountered",
-    "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`",
-    "numbers that a failed device has left behind",
+    RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`"),
+    IndexError("numbers that a failed device has left behind"),
+    torch.OutOfMemoryError("CUDA out of memory."),
 ]
 WORKS = [
     ("generator", "start_prefill"),
@@ -178,16 +178,16 @@ WORKS = [
 ]
 
 
-@pytest.mark.parametrize("message", DEVICE_ERRORS)
+@pytest.mark.parametrize("error", DEVICE_ERRORS, ids=repr)
 @pytest.mark.parametrize(("of", "work"), WORKS)
 def test_an_engine_does_not_continue_on_a_failed_device(
-    grey: Transformer, monkeypatch: pytest.MonkeyPatch, of: str, work: str, message: str
+    grey: Transformer, monkeypatch: pytest.MonkeyPatch, of: str, work: str, error: Exception
 ) -> None:
     has_failed: list[bool] = []
 
     def fail(*arguments: object) -> None:
         has_failed.append(True)
-        raise RuntimeError(message)
+        raise error
 
     def synchronize() -> None:
         if has_failed:
@@ -203,8 +203,9 @@ def test_an_engine_does_not_continue_on_a_failed_device(
         "launch": Launch,
     }
     monkeypatch.setattr(holders[of], work, (lambda *arguments: Pending(fail)) if of == "pass" else fail)
-    with pytest.raises(RuntimeError, match=re.escape(message)) as caught:
+    with pytest.raises(type(error)) as caught:
         run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)), GenerateRequest(2, 1, seed=0))
+    assert caught.value is error
     assert unrecoverable(caught.value, synchronize) == "the device failed"
     assert unrecoverable(caught.value, lambda: None) is None
 
