@@ -51,7 +51,7 @@ class HostMiddleware:
 
     def _serves(self, scope: Scope) -> bool:
         hosts = [HOST.fullmatch(value.decode("latin-1").lower()) for name, value in scope["headers"] if name == b"host"]
-        names = [None if host is None else host[1] for host in hosts]
+        names = [None if host is None else host[1].removesuffix(".") for host in hosts]  # absolute, as of DNS
         is_probe = scope["type"] == "http" and scope["path"] in PROBES
         return all(name is not None and (name in self.names or (is_probe and _is_address(name))) for name in names)
 

@@ -26,7 +26,17 @@ from tests.support.server.sockets import answer_to
 from tests.support.server.websocket_client import STREAM, connected
 
 REBOUND = "rebound.evil.example:8000"
-OWN = ("localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8000", "localhost:")
+OWN = (
+    "localhost",
+    "localhost.",
+    "localhost.:8000",
+    "LOCALHOST:8000",
+    "127.0.0.1",
+    "127.0.0.1:1",
+    "[::1]",
+    "[::1]:8000",
+    "localhost:",
+)
 FOREIGN_HOSTS = (REBOUND, "localhost@evil.example", "127.0.0.1.evil.example", "192.168.0.1", "::1", "")
 BAD_HOSTS = ("", "https://a.example", "a.example:80", "a.example/", "a b", "a.example,b.example,", "ä.example")
 WRONG_HOST, WRONG_ORIGIN = (421, None, "host_not_allowed"), (403, None, "origin_not_allowed")
