@@ -12,17 +12,19 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 
 from scanline.model.extras import MissingExtraError
 from scanline.model.safe_path import ENVIRONMENT
 from scanline.server.runtime import stderr
+from scanline.server.runtime.secret_variables import public_variables
 
 MAX_KEPT_BYTES = 256_000_000  # of all files; a larger file is an error
 EXPORT_SECONDS = 180.0  # most of it imports torch, on a busy machine
 CHUNK_BYTES = 2**20  # read, and added to the digest, at once
 FAILED_SECONDS = 60.0  # for which a failed export is not tried again
-NOT_INSTALLED, TOO_LARGE = 3, 4  # exit statuses of the child
+TOO_LARGE = 4  # exit status of the child
 
 Identity = tuple[str, str]  # a model's id and the digest of what is loaded
 
@@ -70,7 +72,9 @@ class Exports:
     async def _export(self, directory: Path) -> Exported:
         """Export in a child; it is killed where it takes too long, or where this task is cancelled. What the child
         reports goes to this process's standard error, as all logs do."""
-        environment = os.environ | ENVIRONMENT
+        if find_spec("onnx") is None:  # the child would import torch before it noticed
+            raise MissingExtraError("ONNX export", "onnx")
+        environment = public_variables() | ENVIRONMENT
         child = await asyncio.create_subprocess_exec(
             *self.command, str(directory), stdout=asyncio.subprocess.PIPE, env=environment
         )
@@ -88,8 +92,6 @@ class Exports:
             if child.returncode is None:
                 child.kill()
                 await child.wait()
-        if status == NOT_INSTALLED:
-            raise MissingExtraError("ONNX export", "onnx")
         if status == TOO_LARGE:
             raise ExportError(f"The file is larger than {MAX_KEPT_BYTES} bytes; use scanline export")
         if status:
@@ -103,11 +105,8 @@ def main() -> None:
     os.nice(10)  # painting comes first
     os.environ["OMP_NUM_THREADS"] = "1"
     from scanline.model.formats.checkpoint import load_model
+    from scanline.model.formats.onnx_step import export_step
 
-    try:
-        from scanline.model.formats.onnx_step import export_step
-    except MissingExtraError:
-        sys.exit(NOT_INSTALLED)
     file = export_step(load_model(Path(sys.argv[1]))).SerializeToString(deterministic=True)
     if len(file) > MAX_KEPT_BYTES:
         sys.exit(TOO_LARGE)

@@ -43,7 +43,9 @@ def _run() -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
         # First of all imports the longest: torch, which engines need, in a process of its own.
         from scanline.server.engine.worker.forkserver import warm_up
+        from scanline.server.runtime.secret_variables import withhold
 
+        withhold()
         warm_up()
         gc.disable()  # until the server runs (memory.py): imports leave next to no garbage
     from scanline.server.cli.app import app

@@ -51,8 +51,9 @@ def app(args: dict[str, Any]) -> serve.Application:
     pinned = [hub.pinned(name, path) for name, path in zip(settings.models, directories, strict=True)]
     names = tuple(of_hub or name for of_hub, name in zip(pinned, settings.models, strict=True))
     settings = settings.model_copy(update={"models": names})
+    without_keys = settings.model_copy(update={"api_keys": ()})
     models = [
-        _replicas(settings, model_name(path)).bind(settings, of_hub or str(path))
+        _replicas(settings, model_name(path)).bind(without_keys, of_hub or str(path))
         for of_hub, path in zip(pinned, directories, strict=True)
     ]
     return _ingress(settings).bind(*models)

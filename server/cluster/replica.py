@@ -23,6 +23,7 @@ from scanline.server.engine.remote.relay_job import RelayJob
 from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.models.registry import engine_options
 from scanline.server.runtime import logs
+from scanline.server.runtime.secret_variables import withhold
 
 INGRESS_TIMEOUT = 60.0  # seconds without a poll after which an ingress no longer counts, nor its images in flight
 SIGN_SECONDS = 5.0  # between two messages about a shard, at most
@@ -39,6 +40,7 @@ class Replica:
 
     async def __init__(self, settings: ClusterSettings, model: str) -> None:  # type: ignore[misc]  # Serve awaits it
         logs.configure(settings.log_format, settings.log_level)
+        withhold()
         directory = zoo.find(model).resolve()
         options = engine_options(settings, directory, _threads(settings))
         self.gauges = ReplicaGauges(model_name(directory))

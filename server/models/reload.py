@@ -14,6 +14,7 @@ from scanline.server.models.registry import ModelRegistry, ServedModel, served_m
 
 RETIRE_SECONDS = 2.0  # in which requests begin that were given the old engine before the new one was ready
 NEEDED_SECONDS = 0.25  # between two looks at whether other processes need an engine
+NOT_LOADABLE = "model_not_loadable"  # the code of an error that is logged where it is found
 
 log = logging.getLogger("scanline.server")
 
@@ -21,7 +22,7 @@ log = logging.getLogger("scanline.server")
 class ReloadError(Exception):
     """A model was not reloaded; the message is one sentence."""
 
-    def __init__(self, message: str, code: str = "model_not_loadable") -> None:
+    def __init__(self, message: str, code: str = NOT_LOADABLE) -> None:
         super().__init__(message)
         self.code = code
 
@@ -148,6 +149,7 @@ class ModelReloader:
                 try:
                     await self.reload(name, wait=True)
                 except ReloadError as error:
-                    log.warning("SIGHUP: %s", error)
+                    if error.code != NOT_LOADABLE:  # that is logged
+                        log.warning("SIGHUP: %s", error)
                 except Exception:
                     log.exception("SIGHUP: the model %s was not reloaded", name)

@@ -36,11 +36,11 @@ class FileWatch:
             await asyncio.sleep(POLL_SECONDS)
             now = await asyncio.to_thread(self.signature)  # a network file system may take its time
             if now != self.seen:
-                self.seen = now
                 self.reload_or_log()
 
     def reload_or_log(self) -> None:
         """Read the files now; where they are broken, log that and keep the previous content in use."""
+        self.seen = self.signature()  # first: a change meanwhile is read at the next poll
         names = " and ".join(str(path) for path in self.paths)
         try:
             self.reload()

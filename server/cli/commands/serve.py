@@ -58,10 +58,12 @@ async def _serve(given: dict[str, Any]) -> int:
     from scanline.server.process.workers import supervisor
     from scanline.server.runtime import logs
     from scanline.server.runtime.memory import give_back_freed_memory
+    from scanline.server.runtime.secret_variables import forget
 
     check(os.environ, given)
     give_back_freed_memory()
     settings = _settings(given)
+    forget("SCANLINE_API_KEYS")
     logs.configure(settings.log_format, settings.log_level)
     models, keys, certificate = served_models(settings), api_keys(settings), tls_certificate(settings)
     with listen(settings) as listening:

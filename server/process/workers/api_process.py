@@ -28,6 +28,7 @@ from scanline.server.process.workers.main_process import MainProcess
 from scanline.server.process.workers.merged_metrics import counted
 from scanline.server.runtime import child_process
 from scanline.server.runtime.memory import give_back_freed_memory
+from scanline.server.runtime.secret_variables import secret_variables, withhold
 from scanline.server.runtime.signals import HANDLED, start_with_signals_blocked
 from scanline.server.settings import Settings
 
@@ -58,7 +59,7 @@ class ApiProcess:
         ours, theirs = context.Pipe()
         self.process = context.Process(
             target=main,
-            args=(settings, listening, keys, certificate, statuses, theirs),
+            args=(settings, listening, keys, certificate, secret_variables("OTEL_"), statuses, theirs),
             name="scanline-api",
             daemon=True,
         )
@@ -113,11 +114,14 @@ def main(
     listening: Listening,
     keys: ApiKeys | None,
     certificate: TlsCertificate | None,
+    of_traces: Mapping[str, str],
     statuses: Statuses,
     connection: Connection,
 ) -> None:
     """Serve until the main process sends SIGTERM, or ends; with its `keys` and `certificate`, as their files may be
-    broken by now."""
+    broken by now, and the secret variables `of_traces`."""
+    os.environ.update(of_traces)
+    withhold()
     os.setsid()  # what a terminal sends to all its processes is the main process's to handle
     child_process.set_up(connection, settings.log_format, settings.log_level)
     give_back_freed_memory()

@@ -18,7 +18,6 @@ from scanline.server.settings import Settings
 from tests.server.engine.remote.conftest import only, wait_for_processes
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
-from tests.support.server.sockets import parse_response
 from tests.support.server.websocket_client import WebsocketClient, connected
 from tests.support.waiting import wait_for
 
@@ -35,17 +34,15 @@ class Visitor(threading.Thread):
     def __init__(self, server: Server) -> None:
         super().__init__()
         self.address = httpx.URL(server.url)
-        self.answers: list[int | str] = []  # statuses, and names of errors
+        self.answers: list[str] = []  # statuses, and names of errors
 
     def run(self) -> None:
-        while "ConnectionRefusedError" not in self.answers and len(self.answers) < 100_000:
+        while "ConnectionRefusedError" not in self.answers:
             try:
                 with socket.create_connection((self.address.host, self.address.port), PATIENCE) as connection:
                     connection.sendall(ASK)
-                    data = b""
-                    while more := connection.recv(65536):
-                        data += more
-                self.answers.append(parse_response(data).status_code if data else "nothing")
+                    answer = connection.recv(65536)
+                self.answers.append(answer[9:12].decode())
             except OSError as error:
                 self.answers.append(type(error).__name__)
 
@@ -60,8 +57,7 @@ def listens(server: Server, process: int) -> bool:
     port = f":{httpx.URL(server.url).port:04X}"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
     (listening,) = [f"socket:[{row[9]}]" for row in rows if row[1].endswith(port) and row[3] == "0A"]
-    descriptors = list(Path(f"/proc/{process}/fd").iterdir())
-    return listening in [os.readlink(descriptor) for descriptor in descriptors if descriptor.is_symlink()]
+    return listening in [os.readlink(descriptor) for descriptor in Path(f"/proc/{process}/fd").iterdir()]
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
@@ -86,7 +82,7 @@ def test_connections_are_answered_or_refused(
             visitor.join(PATIENCE)
             *before, last = visitor.answers
             assert last == "ConnectionRefusedError"
-            assert set(before) <= {200, 503}
+            assert set(before) <= {"200", "503"}
         assert server.wait_until_exited() == 0
 
 
@@ -96,11 +92,9 @@ def test_a_process_that_has_drained_answers_until_the_others_have(grey_directory
         with only(server, busy):
             websocket = stack.enter_context(connected(server.url))
         begin(websocket, LONG)
-        assert listens(server, server.process.pid)
         server.process.send_signal(signal.SIGTERM)
         wait_for(lambda: "drained" in "".join(server.log), "the idle one's end of work")
         assert not listens(server, server.process.pid), "connections would wait for a process that accepts none"
-        assert listens(server, idle)
         for _ in range(20):
             while not websocket.receive().order[-1].startswith("image"):
                 pass

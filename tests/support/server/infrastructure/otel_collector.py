@@ -16,6 +16,7 @@ class Collector:
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.services: set[str] = set()
+        self.keys: set[str | None] = set()  # values of the header x-key
         self.arrived = threading.Condition()
 
     def take(self, body: bytes) -> None:
@@ -48,6 +49,7 @@ def collecting() -> Iterator[tuple[str, Collector]]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             assert self.path == "/v1/traces"
+            collector.keys.add(self.headers["x-key"])
             collector.take(self.rfile.read(int(self.headers["content-length"])))
             self.send_response(200)
             self.end_headers()
