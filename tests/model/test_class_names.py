@@ -211,6 +211,8 @@ sampling = partial(SamplingParams, temperature=0.9)
         ({"class_name": "star"}, "", sampling(label=STAR, guidance=1.5)),
         ({}, "a star", sampling(label=STAR, guidance=1.5)),
         ({"class_name": "None"}, "", sampling()),
+        ({"class_name": ["none", "none"]}, "", sampling(labels=(0, 0))),
+        ({"class_name": ["none", "star"]}, "", sampling(labels=(0, STAR), guidance=1.5)),
         ({"guidance": 1.0, "temperature": 1.0}, "", sampling(drawn_classes=DRAWN, temperature=1.0)),
         ({"guidance": 3.0}, "", sampling(drawn_classes=DRAWN, guidance=3.0)),
     ],
