@@ -75,6 +75,23 @@ def test_what_waits_already_has_its_turn_first() -> None:
     assert all(seconds >= 0.09 * (turn + 1) for turn, seconds in enumerate(asyncio.run(waits())))
 
 
+async def test_nothing_is_held_of_what_has_waited_or_was_cancelled() -> None:
+    limit, delays, draining = OverheadLimit(RATE), WrongKeyDelays(), asyncio.Event()
+    limit.charge("one", BURST + 1000 * RATE)
+    for _ in range(FREE):
+        await delays.wait("one")
+    waits = [asyncio.create_task(limit.wait("one", draining)) for _ in range(2)]
+    waits.append(asyncio.create_task(delays.wait("one")))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    account = limit.accounts["one"]
+    assert (account.waiting, delays.delayed) == (2, {"one": 1})
+    waits[0].cancel()
+    waits[2].cancel()
+    draining.set()
+    await asyncio.gather(*waits, return_exceptions=True)
+    assert (account.waiting, delays.delayed) == (0, {})
+
+
 def test_nothing_waits_while_the_server_drains_and_a_probe_waits_no_longer_than_it_may() -> None:
     async def seconds(draining: asyncio.Event, most: float) -> float:
         limit = OverheadLimit(RATE)
