@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     max_connections: Positive = setting(8192, "Maximum open connections, websockets included; beyond it, 503.")
     max_arriving_bytes: Positive = setting(256_000_000, "Maximum bytes of incomplete requests, all clients together.")
     max_unread_bytes: Positive = setting(512_000_000, "Maximum bytes of unread answers, all clients together.")
-    client_share: float = setting(0.5, "Share of the queue and of each limit that one client may hold.", gt=0, le=1)
+    client_share: float = setting(0.5, "Share of what others leave of each limit that one client may hold.", gt=0, le=1)
     max_jobs_per_websocket: Positive = setting(64, "Maximum concurrent jobs on one websocket; beyond it, 429.")
     max_messages_per_second: Positive = setting(1000, "Maximum message rate of one websocket; beyond it, it is closed.")
     max_overhead_per_second: Positive = setting(20, "Rate of one client's requests without images; more are delayed.")

@@ -1,7 +1,8 @@
 """Limits of a model's queue: images that are not painted yet, and bytes of finished images that are not answered yet.
 
 Room for an image is given back when the image is painted, whether its client reads or not. What is painted and not
-answered is memory, with a limit of its own. One client may have a share of each limit. Knows no HTTP and no engine.
+answered is memory, with a limit of its own. One client may have a share of what the others leave of each limit, so that
+a newcomer finds room however many clients have taken their shares. Knows no HTTP and no engine.
 An image counts as many times as it takes slots, everywhere here: once for each particle, twice where it is guided.
 """
 
@@ -29,7 +30,7 @@ class QueueLimits:
     """What one model's requests may take."""
 
     max_waiting_images: float = inf  # besides those in slots
-    client_share: float = 1.0  # of each limit, for one client
+    client_share: float = 1.0  # of what other clients leave of each limit, for one
     max_unread_bytes: float = inf  # of finished images whose requests are not answered
     request_timeout: float = inf  # seconds
 
@@ -95,25 +96,28 @@ class AdmissionControl:
         """Refuse a request for so many images of a client that holds `own` besides; `counted`: how they are counted."""
         limits = self.limits
         room = self.slots + limits.max_waiting_images
-        client_room = max(1.0, limits.client_share * room)
-        if images > client_room:
+        most = max(1.0, limits.client_share * room)  # where no other client has any
+        if images > most:
             message = (
-                f"This request has {images} images{counted}, and one client may have {int(client_room)} in progress; "
+                f"This request has {images} images{counted}, and one client may have {int(most)} in progress; "
                 "ask for fewer."
             )
             raise QueueFullError(message, "client_queue_full", None)
         if total.images + images > room:
             message = "Too many images are waiting; try again in a moment."
             raise QueueFullError(message, "queue_full", self._retry_after(total.images))
+        others = total.images - own.images
+        client_room = max(1.0, limits.client_share * (room - others))
         if own.images + images > client_room:
             message = (
-                f"This client has {own.images} images in progress and may have {int(client_room)}; "
-                "wait until some of them are done."
+                f"This client has {own.images} images in progress and may have {int(client_room)} beside what others "
+                "have; wait until some are done."
             )
             # Clients share the slots: while this one's images are painted, so are as many of each other client.
-            waiting = min(own.images * len(self.clients), total.images)
+            waiting = min(max(own.images, images) * len(self.clients), total.images)
             raise QueueFullError(message, "client_queue_full", self._retry_after(waiting))
-        if own.unread_bytes > limits.client_share * limits.max_unread_bytes:
+        others = total.unread_bytes - own.unread_bytes
+        if own.unread_bytes and own.unread_bytes > limits.client_share * (limits.max_unread_bytes - others):
             message = "This client has not read the images that it asked for before; read them first."
             raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
         if total.unread_bytes > limits.max_unread_bytes:

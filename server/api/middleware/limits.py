@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections import Counter
 from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from scanline.server.api.client import client_of
 from scanline.server.api.errors import RETRY_SOON, ApiError, refuse
 from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.transport.budgets import SharedLimit
 
 NO_UPLOAD_PATHS = frozenset({"/v1/images/generations"})  # their bodies carry no pictures
 NO_UPLOAD_MAX_BYTES = 1_000_000
@@ -72,37 +72,37 @@ class WebsocketLimitMiddleware:
 
     def __init__(self, app: ASGIApp, max_open: int, counters: HttpCounters, client_share: float = 1.0) -> None:
         self.app = app
-        self.max_open = max_open
         self.counters = counters
-        self.max_of_client = max(1, int(max_open * client_share))
-        self.open_by_client: Counter[str] = Counter()
+        self.open = SharedLimit(max_open, client_share)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
             await self.app(scope, receive, send)
             return
         client = client_of(scope).id
-        if (error := self._refusal(client)) is not None:
+        self.open.add(client, 1)
+        error = self._refusal(client)
+        if error is not None:
+            self.open.add(client, -1)
             await refuse(error, scope, receive, send)
             return
         self.counters.open_websockets += 1
-        self.open_by_client[client] += 1
         try:
             await self.app(scope, receive, send)
         finally:
             self.counters.open_websockets -= 1
-            self.open_by_client[client] -= 1
-            if not self.open_by_client[client]:
-                del self.open_by_client[client]
+            self.open.add(client, -1)
 
     def _refusal(self, client: str) -> ApiError | None:
-        if self.counters.open_websockets >= self.max_open:
-            message = f"All {self.max_open} websockets of this server are in use; try again in a moment."
+        """Return why a client may not have the websockets that are counted now."""
+        if self.open.has_room(client):
+            return None
+        if self.open.used > self.open.limit:
+            message = f"All {self.open.limit} websockets of this server are in use; try again in a moment."
             return ApiError(503, message, code="too_many_websockets", headers=RETRY_SOON)
-        if self.open_by_client[client] >= self.max_of_client:
-            message = f"This client has {self.max_of_client} websockets open, its share of this server's; close one."
-            return ApiError(429, message, code="too_many_websockets_of_client", headers=RETRY_SOON)
-        return None
+        already = self.open.by_client[client] - 1
+        message = f"This client has {already} websockets open, its share of this server's; close one."
+        return ApiError(429, message, code="too_many_websockets_of_client", headers=RETRY_SOON)
 
 
 async def discard_body(receive: Receive, max_bytes: float = math.inf) -> None:

@@ -13,11 +13,12 @@ from scanline.server.settings import Settings
 
 
 class SharedLimit:
-    """A limit of the process, and a share of it for each client. Amounts are counted even beyond them."""
+    """A limit of the process, and for each client a share of what the others leave of it, so that a newcomer finds room
+    however many have taken theirs. Amounts are counted even beyond them."""
 
     def __init__(self, limit: int, client_share: float) -> None:
         self.limit = limit
-        self.client_limit = max(1, int(limit * client_share))
+        self.client_share = client_share
         self.used = 0
         self.by_client: Counter[str] = Counter()
 
@@ -31,7 +32,12 @@ class SharedLimit:
 
     def has_room(self, client: str | None) -> bool:
         """Return whether what is counted is within the limit and within the client's share."""
-        return self.used <= self.limit and (client is None or self.by_client[client] <= self.client_limit)
+        return self.used <= self.limit and (client is None or self.by_client[client] <= self.client_limit(client))
+
+    def client_limit(self, client: str) -> int:
+        """Return what a client may hold now."""
+        others = self.used - self.by_client[client]
+        return max(1, int(self.client_share * (self.limit - others)))
 
 
 class Budgets:

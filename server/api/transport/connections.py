@@ -41,8 +41,8 @@ class Connections:
         for transport in self.open:
             transport.update_unread()
         budget = self.budgets.unread
-        if client is not None and budget.by_client[client] > budget.client_limit:
-            while budget.by_client[client] > budget.client_limit * (1 - FREED_FRACTION):
+        if client is not None and budget.by_client[client] > budget.client_limit(client):
+            while budget.by_client[client] > budget.client_limit(client) * (1 - FREED_FRACTION):
                 self._abort_largest(client)
         if budget.used > budget.limit:
             while budget.used > budget.limit * (1 - FREED_FRACTION):

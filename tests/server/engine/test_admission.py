@@ -1,5 +1,6 @@
 """Jobs, and the room they take in the queue: what clients may hold, and when a refused request may come again."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,38 @@ def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
     admission = AdmissionControl(QueueLimits(6))  # whose rate is not known
     admission.reserve(10, "first", SLOTS)
     assert refusal(admission, 1, "second").retry_after == 2
+
+
+@pytest.mark.parametrize("clients", [2, 3, 5])
+@pytest.mark.parametrize("images", [1, 7, 500])
+def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients: int, images: int) -> None:
+    """Each asks for as much as it may have, in requests of so many images and then of one."""
+    admission = AdmissionControl(QueueLimits(996, 0.5))
+    names = list(map(str, range(clients)))
+    for size in (images, 1):
+        for name in names * (1000 // size):
+            with suppress(QueueFullError):
+                admission.reserve(size, name, SLOTS)
+    for name in names:
+        assert refusal(admission, 1, name).code == "client_queue_full"
+    most = (1000 - admission.total.images) // 2
+    assert most >= 1000 // 2 ** (clients + 1)
+    assert refusal(admission, most + 1, "newcomer").code == "client_queue_full"
+    admission.reserve(most, "newcomer", SLOTS)
+    assert refusal(admission, 1, "newcomer").code == "client_queue_full"
+    admission.reserve(1, "another", SLOTS)
+
+
+def test_a_client_may_always_have_one_image_and_leave_the_share_of_unread_bytes_that_others_need() -> None:
+    admission = AdmissionControl(QueueLimits(0, 0.1, max_unread_bytes=100))
+    held = [admission.reserve(1, name, SLOTS) for name in "abcd"]
+    assert refusal(admission, 1, "e").code == "queue_full"
+    held[0].update(0, 6)
+    admission.reserve(1, "a", SLOTS).release()
+    held[1].update(0, 50)
+    assert refusal(admission, 1, "a").code == "unread_answers"
+    held[0].release()
+    admission.reserve(1, "a", SLOTS)
 
 
 def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
@@ -110,16 +143,24 @@ class Queue(RuleBasedStateMachine):
         self.admission = AdmissionControl(LIMITS)
         self.live: list[tuple[PaintJob, Reservation]] = []
 
+    def fits(self, more: int, client: str) -> bool:
+        """Whether a client may have so many more images: half of what the others leave, and at least one."""
+        total = self.admission.total.images
+        own = self.admission.clients.get(client, QueueUsage()).images
+        left = SLOTS + WAITING - (total - own)
+        return own + more <= max(1, SHARE * left) and own + more <= left
+
     @rule(target=jobs, images=st.integers(1, 10), client=st.sampled_from("abc"), particles=st.integers(1, 3))
     def reserve(self, images: int, client: str, particles: int) -> tuple[PaintJob, Reservation] | None:
         total, own = self.admission.total, self.admission.clients.get(client, QueueUsage())
-        fits = total.images + images <= SLOTS + WAITING and own.images + images <= SHARE * (SLOTS + WAITING)
-        if not fits or own.unread_bytes > SHARE * MAX_UNREAD or total.unread_bytes > MAX_UNREAD:
+        unread = MAX_UNREAD - (total.unread_bytes - own.unread_bytes)
+        may_unread = not own.unread_bytes or own.unread_bytes <= SHARE * unread
+        if not self.fits(images, client) or not may_unread or total.unread_bytes > MAX_UNREAD:
             assert refusal(self.admission, images, client).code != "deadline_unreachable"
             return None
         reservation = self.admission.reserve(images, client, SLOTS)
-        more, own = images * (particles - 1), self.admission.clients[client]  # they have the images by now
-        if total.images + more <= SLOTS + WAITING and own.images + more <= SHARE * (SLOTS + WAITING):
+        more = images * (particles - 1)  # the client has the images by now
+        if self.fits(more, client):
             reservation.extend(more, "")
         else:
             with pytest.raises(QueueFullError):

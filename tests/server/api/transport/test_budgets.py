@@ -14,7 +14,8 @@ from scanline.server.settings import Settings
 
 def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
     budget = SharedLimit(10, 0.5)
-    steps = [("a", 5, True), ("a", 1, False), ("a", -1, True), ("b", 5, True), ("c", 1, False), ("a", -1, True)]
+    steps = [("a", 5, True), ("a", 1, False), ("a", -1, True), ("b", 2, True), ("b", 1, False), ("a", -3, True)]
+    steps += [("b", 0, True), ("b", 1, True), ("a", 0, True), ("a", 1, True), ("a", 1, False), ("c", 2, False)]
     for client, amount, has_room in steps:
         budget.add(client, amount)
         assert budget.has_room(client) == has_room, (client, amount)
@@ -25,6 +26,24 @@ def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
     for amount, has_room in ((10, True), (1, False)):  # connections of proxies are limited by the process only
         budget.add(None, amount)
         assert budget.has_room(None) == has_room
+
+
+@pytest.mark.parametrize("clients", [2, 3, 5, 50])
+def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients: int) -> None:
+    budget = SharedLimit(1000, 0.5)
+    for _ in range(1000 // clients):  # by turns, until none may have more
+        for name in map(str, range(clients)):
+            budget.add(name, 1)
+            if not budget.has_room(name):
+                budget.add(name, -1)
+    held = list(budget.by_client.values())
+    assert len(held) == clients
+    assert max(held) <= 1000 / (clients + 1) + 1
+    for _ in range(budget.client_limit("newcomer")):
+        budget.add("newcomer", 1)
+        assert budget.has_room("newcomer")
+    budget.add("newcomer", 1)
+    assert not budget.has_room("newcomer")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(1, 9))))
