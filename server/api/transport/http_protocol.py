@@ -32,6 +32,7 @@ PART_BYTES = 512  # of a body: smaller parts, as chunks or as packets, are overh
 PARTS_PER_UNIT = 200  # of overhead
 MAX_HEADERS = 256
 HEADER_BYTES = 4  # of a header besides its name and value
+HEAD_COPIES = 3  # of each byte of an unfinished head: a header of some 120 bytes takes as much again, twice
 HOST = re.compile(rb"[!-~]*")  # hosts.py reads it
 CLOSE = (b"connection", b"close")
 HANDSHAKE_SECONDS = 10.0  # of TLS
@@ -192,7 +193,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _buffer(self, data: bytes) -> None:
         self.buffered = data
-        self.transport.count_arriving(self.body_bytes + len(data))
+        head_bytes = self.head_bytes + self.bytes_without_callback if self.in_head else 0
+        self.transport.count_arriving(self.body_bytes + HEAD_COPIES * head_bytes + len(data))
         if len(data) > MAX_BUFFERED_BYTES:
             self.transport.hold(BUFFER)
         else:
@@ -332,12 +334,18 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def refuse_arriving(self) -> bool:
-        """Let the application refuse the body that is arriving; what is behind it waits for as long as it runs."""
-        if not self.in_message or self.cycle is None or self.cycle.response_complete:
-            return False
+        """Refuse the head that is arriving, or let the application refuse the body; what is behind it waits for as long
+        as that runs."""
         message = "Too many bytes of requests are arriving, of this client or of all; try again in a moment."
         headers = {**RETRY_SOON, "connection": "close"}
-        self.arrival_error = ApiError(503, message, code="too_much_arriving", headers=headers)
+        error = ApiError(503, message, code="too_much_arriving", headers=headers)
+        if self.in_head:
+            self.error = error
+            self.send_400_response("")
+            return True
+        if not self.in_message or self.cycle is None or self.cycle.response_complete:
+            return False
+        self.arrival_error = error
         self.cycle.message_event.set()
         return True
 

@@ -222,7 +222,7 @@ def answered(server: Server, source: str) -> bool:
 def test_one_client_has_a_share_of_all_connections(small_server: Server, client: httpx.Client) -> None:
     """One beyond it is refused, and closed even if its client does not close."""
     before = Metrics(client).errors("too_many_connections")
-    with open_many(small_server, int(CONNECTIONS * SHARE)):
+    with open_many(small_server, int((CONNECTIONS - 1) * SHARE)):  # `client` has one
         with open_connection(small_server, source=ONE) as refused:
             assert_refused_for_now(response_on(refused), "too_many_connections")
             with pytest.raises(ConnectionError):  # noqa: PT012
@@ -239,7 +239,7 @@ def assert_received(response: httpx.Response) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (400, "json_too_complex")
 
 
-def wait_for_arriving(client: httpx.Client, size: int) -> None:
+def wait_for_arriving(client: httpx.Client, size: float) -> None:
     """Wait until the server has so many bytes of what is not complete, so that they came before what is sent next."""
     wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") >= size)
 
@@ -264,6 +264,45 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
         time.sleep(0.5)
         first.close()
         assert_received(response_on(second))
+
+
+HEAD = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n" + b"".join(b"x-%d: %s\r\n" % (one, b"a" * 250) for one in range(100))
+MANY = {"max-connections": 1000, "max-arriving-bytes": 2_000_000, "client-share": SHARE, **NO_DELAY}
+
+
+@pytest.fixture(scope="module")
+def many_server(grey_directory: Path) -> Iterator[Server]:
+    with serve_with(grey_directory, {"slots": 4, **MANY}) as server:
+        yield server
+
+
+def arriving(client: httpx.Client) -> float:
+    return Metrics(client).of("connection_arriving_bytes")
+
+
+@pytest.mark.parametrize("rest", [b"", b"x-unfinished: " + b"b" * 200])
+def test_unfinished_heads_count_as_arriving_until_they_end(many_server: Server, rest: bytes) -> None:
+    with many_server.client() as client, ExitStack() as stack:
+
+        def send_head() -> socket.socket:
+            connection = stack.enter_context(open_connection(many_server, source=ONE))
+            connection.sendall(HEAD + rest)
+            return connection
+
+        heads = [send_head()]
+        wait_for_arriving(client, 2.9 * len(HEAD))
+        each = arriving(client)
+        most = int(2_000_000 * SHARE // each)
+        heads += [send_head() for _ in range(most - 1)]
+        wait_for_arriving(client, most * each)
+        assert arriving(client) == most * each, "as many as fit"
+        assert_refused_for_now(response_on(send_head()), "too_much_arriving")
+        assert answered(many_server, "127.0.0.3")
+        heads[0].sendall(b"\r\n" * bool(rest) + b"connection: close\r\n\r\n")
+        assert response_on(heads[0]).status_code == 200
+        wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") == (most - 1) * each)
+    with many_server.client() as client:
+        wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") == 0)
 
 
 def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:

@@ -102,7 +102,7 @@ def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(p
 def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the_others_for_half_of_theirs() -> None:
     settings = Settings(api_processes=2, max_connections=300)  # of which one client may have 150
     connections = Budgets(part_of(settings)).connections
-    assert (connections.limit, connections.client_limit) == (150, 112)
+    assert (connections.limit, connections.client_limit("a")) == (150, 112)
     shares = {share: part_of(Settings(api_processes=2, client_share=share)).client_share for share in (0.1, 0.9, 1.0)}
     assert shares == pytest.approx({0.1: 0.15, 0.9: 0.95, 1.0: 1.0})
 
