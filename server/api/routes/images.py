@@ -1,8 +1,10 @@
 """POST /v1/images/generations, /v1/images/edits and /v1/images/decodings."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 
@@ -11,7 +13,7 @@ from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.cancellation import deadline, until_disconnect
 from scanline.server.api.client import client_of
 from scanline.server.api.openapi import code_body, json_body, painted, upload_body
-from scanline.server.api.payload import schemas
+from scanline.server.api.payload import offload, schemas
 from scanline.server.api.payload.answers import WorkingResponse, painted_chunks, send_answer
 from scanline.server.api.payload.image_output import image_metadata, output_of, seed_headers
 from scanline.server.api.payload.pictures import UploadedPictures
@@ -53,6 +55,22 @@ def router(models: ModelRegistry) -> APIRouter:
     return routes
 
 
+async def _shown_images(task: PaintTask) -> np.ndarray:
+    """Return the images [n, N] of a task's answer, without a copy where these are all of its images."""
+    rows = list(task.shown)
+    if rows == list(range(task.count)):
+        return task.images
+    images = np.empty((len(rows), task.images.shape[1]), np.uint8)
+
+    def copies() -> Iterator[None]:
+        for place, row in enumerate(rows):
+            images[place] = task.images[row]
+            yield
+
+    await offload.collect(copies(), images.size)
+    return images
+
+
 def _respond(
     models: ModelRegistry,
     request: Request,
@@ -78,7 +96,7 @@ def _respond(
         async with finished(request, models, model, task, client_of(request.scope).id, pictures):
             done = replace(output, uploaded=pictures.resized if pictures else ())
             shown, config = task.shown, model.config
-            images = task.images.reshape(-1, *config.image_shape)[list(shown)]
+            images = (await _shown_images(task)).reshape(-1, *config.image_shape)
             whole = answer(
                 created=int(time.time()),
                 model=model.id,

@@ -18,12 +18,16 @@ import pytest
 from scanline.kernels.codec.coder import Encoder
 from scanline.model.formats.code_file import Codes, code_file
 from scanline.model.images import pictures
+from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.score import ScoreTask
 from scanline.server.api import plans
 from scanline.server.api.payload import answers, image_output, json_object, offload, uploads
 from scanline.server.api.payload.offload import CHUNK_SECONDS, INLINE_BYTES
 from scanline.server.api.routes import image_events, steps
+from scanline.server.api.routes.images import _shown_images
 from scanline.server.engine.local.engine_client import EngineClient
+from tests.support import small_models
 from tests.support.pictures import encode, noise, text
 from tests.support.waiting import PATIENCE
 
@@ -87,30 +91,6 @@ def test_a_call(name: str, in_process_server: tuple[str, EngineClient], monkeypa
     assert charged() > before
 
 
-def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
-    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A form of 200 texts of percent signs held the event loop for 5 s."""
-    made_by, seconds = set[str](), list[float]()
-
-    def recorded(text: str, param: str) -> bytes:
-        made_by.add(threading.current_thread().name)
-        began = time.thread_time()
-        try:
-            return pictures.from_base64(text, param)
-        finally:
-            seconds.append(time.thread_time() - began)
-
-    monkeypatch.setattr(uploads, "from_base64", recorded)
-    hostile = b"data:;base64,".ljust(uploads.MAX_TEXT_BYTES, b"%")
-    files = [("image", ("a.png", hostile, "image/png"))] * 40
-    answer = httpx.post(f"{in_process_server[0]}/v1/images/likelihoods", files=files, timeout=PATIENCE)
-    assert answer.json()["error"]["code"] == "invalid_image"
-    assert made_by == {"scanline-payload_0"}
-    assert len(seconds) == 40
-    assert min(seconds) < CHUNK_SECONDS
-
-
 def test_the_list_is_whole_and_the_longest_calls_are_documented() -> None:
     rows = (ROOT / "docs/operate.md").read_text().partition("## Longest calls")[2].partition("\n## ")[0]
     assert {re.sub(r"`", "", name) for name in re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)} >= CALLS.keys()
@@ -120,8 +100,9 @@ def test_the_list_is_whole_and_the_longest_calls_are_documented() -> None:
         for path in api.rglob("*.py")
     }
     assert {str(path.relative_to(api)): len(calls) for path, calls in found.items() if calls} == {
-        **{"payload/answers.py": 4, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 2},
+        **{"payload/answers.py": 4, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 1},
         **{"routes/codes.py": 2, "routes/image_events.py": 3, "routes/likelihoods.py": 1, "routes/steps.py": 1},
+        "routes/images.py": 1,  # image by image
         **{"plans.py": 1, "run.py": 1, "routes/page.py": 1},  # the last compresses our own files, each once
     }, "a call off the loop that is new: add it above, with its bound, and measure its longest"
 
@@ -180,3 +161,11 @@ def test_the_client_with_the_least_time_is_next_and_cancelled_work_is_not_begun(
     for future in waiting:
         future.result(PATIENCE)
     assert done == ["other", "busy", "busy", "busy"]
+
+
+def test_the_images_of_an_answer_are_copied_only_where_some_are_left_out() -> None:
+    task = PaintTask(GenerateRequest(0, 3, 0), small_models.config())
+    task.images[:] = np.arange(3)[:, None]
+    assert asyncio.run(_shown_images(task)) is task.images
+    task.shown = {2: 0, 0: 1}
+    assert asyncio.run(_shown_images(task))[:, 0].tolist() == [2, 0]
