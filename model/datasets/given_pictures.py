@@ -9,6 +9,7 @@ from scanline.model.datasets import parquet
 from scanline.model.datasets.arrays import is_array
 from scanline.model.datasets.files import DataError, RefusedError
 from scanline.model.datasets.folder import BROKEN, decoded
+from scanline.model.datasets.recognised import what_it_is
 from scanline.model.datasets.sources import Refused, Source, picture_bytes, printable, sources
 from scanline.model.images.pictures import file_formats, open_picture
 from scanline.model.inputs import InvalidInput
@@ -43,7 +44,8 @@ def given_pictures(paths: Sequence[Path], config: ModelConfig, refused: list[Ref
             continue
         if path != STREAM:
             check_file(path)
-            path.open("rb").close()  # raises what is wrong
+            if what := what_it_is(path):  # raises what is wrong
+                raise DataError(f"{path} is {what}")
         found.append(GivenPicture(str(path), Path(path.name), path))
     return found
 

@@ -74,8 +74,8 @@ def sources(root: Path, refused: list[Refused]) -> Iterator[tuple[Path, Source]]
 def _place(file: Path, array: str, label: str, row: int) -> Path:
     """Return the path of a row of a file, whose label is its class, or without one the folder of the file."""
     above = [folder for folder in file.parent.parts if not label or part_of(folder)[0]]
-    part = [array] if part_of(array)[0] else []
-    return Path(*above, *part, *([label] if label else []), f"{file.stem}:{row}")
+    inside = [name for name in (part_of(array)[0], label) if name]
+    return Path(*above, *inside, f"{file.name}:{row}")
 
 
 def count(root: Path) -> int:

@@ -4,6 +4,7 @@ requested, the report, with a table of guidance."""
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,8 @@ def evaluate(
     if datasets.set_in(data) is None:
         defaults = read_defaults(directory, config)
         own = _of_pictures(model, data, images, class_samples or 0, guidance, defaults, seed, stage, options)
-        if save:
-            write_evaluation(directory, own)
+        if save:  # without the names of somebody's files, since models are published
+            write_evaluation(directory, {name: value for name, value in own.items() if name != "left_out"})
         return own
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
@@ -158,6 +159,8 @@ def _of_pictures(
     name = found.name or data.resolve().name
     result: dict[str, Any] = {"dataset": name, "split": "test", "precision": options["precision"]}
     result |= test_figures(bits, test, config)
+    if found.refused:
+        result["left_out"] = [asdict(refused) for refused in found.refused]
     if found.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")
         labels = found.labels.test[: len(test)]

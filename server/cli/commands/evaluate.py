@@ -62,12 +62,14 @@ def evaluate(
 ) -> None:
     """Measure bits/dim on the test set of the model's data, and write a report on its samples."""
     from scanline.model import datasets, zoo
+    from scanline.model.datasets.sources import Refused
     from scanline.model.evaluation.evaluate import evaluate as run
     from scanline.model.evaluation.report import REPORT
     from scanline.model.formats.model_dir import EVALUATION, load_config, read_evaluation
     from scanline.model.named_files import check_output
     from scanline.model.resources import limit_torch_threads
     from scanline.model.training.run.card import renew_card
+    from scanline.server.cli.sampling import print_left_out
 
     limit_torch_threads()
     directory = zoo.find(model)
@@ -97,6 +99,7 @@ def evaluate(
         )
     if save and datasets.set_in(data) is None:
         renew_card(directory, read_evaluation(directory))
+    print_left_out([Refused(**each) for each in evaluation.get("left_out", ())])
     if as_json:
         print(json.dumps(evaluation))
     else:

@@ -14,6 +14,7 @@ import typer
 from scanline.model.likelihood.classification import check_classes
 from scanline.model.training.presets import PRESETS
 from scanline.server.cli.progress import add_stage, progress_bar
+from scanline.server.cli.sampling import print_left_out
 from scanline.server.cli.training_options import TrainingOptions
 from scanline.server.cli.training_report import interrupts, print_images, print_network, training_progress
 
@@ -130,6 +131,7 @@ def _fit_class_head(options: TrainingOptions) -> None:
     with progress_bar() as bar:
         images = open_for(model.config, options.data, _count_files(bar, options.data))
         assert images.labels is not None
+        print_left_out(images.refused)
         progress = add_stage(bar, "fitting the class head", len(images.train), "images")
         head, right = fit_class_head(model, images.train, images.labels.train, progress=progress)
     save_class_head(head, options.out)

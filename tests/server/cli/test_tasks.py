@@ -10,7 +10,7 @@ from PIL import Image
 
 from scanline.model.inference import Model, load
 from tests.support import shapes
-from tests.support.commands import done, refused
+from tests.support.commands import done, refused, scanline
 from tests.support.pictures import encode, film_frames, noise
 from tests.support.server.json_requests import HOLE, IMAGE, NOISY
 
@@ -257,3 +257,27 @@ def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(tmp_path
     np.testing.assert_array_equal(figure[:21, 18:33], np.load(alone)[0].repeat(3, 0).repeat(3, 1))  # beside a second
     np.testing.assert_array_equal(both[-figure.shape[0] :, -figure.shape[1] :], figure)
     assert both.min() < 128 < both.max() == 255
+
+
+def test_a_folder_is_read_by_what_its_files_are_and_what_is_left_out_is_said(tmp_path: Path) -> None:
+    directory, (one, two, ten, eleven) = shapes.save(tmp_path / "shapes"), noise(4, 7, 5)
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name, image, kind in (("10.TIF", ten, "TIFF"), ("2", two, "PNG"), ("1.jfif", one, "PNG")):
+        (folder / name).write_bytes(encode(image, kind))
+    np.savez(folder / "more.npz", images=eleven[None])
+    (folder / "notes.txt").write_text("?")
+    command = ("score", folder, "--model", directory)
+    ran = scanline(*command)
+    assert (ran.status, ran.err) == (0, f"1 left out: {folder}/notes.txt: it is not a picture\n")
+    names = [folder / name for name in ("1.jfif", "2", "10.TIF", "more.npz:0")]
+    law = load(directory, device="cpu").score(np.stack((one, two, ten, eleven)))
+    assert ran.out.splitlines()[:4] == [f"{bits:.4f}  {name}" for bits, name in zip(law, names, strict=True)]
+    (folder / "half.png").write_bytes(encode(one)[:60])
+    for ran in (scanline(*command, "--json"), scanline("classify", *command[1:], "--json")):
+        found = json.loads(ran.out)
+        broken = {"file": f"{folder}/half.png", "reason": "it is a broken picture: image file is truncated"}
+        assert (ran.status, len(found["data"])) == (1, 4)
+        assert found["left_out"] == [broken, {"file": f"{folder}/notes.txt", "reason": "it is not a picture"}]
+    completed = scanline("complete", *command[1:], "--keep-rows", 3, "-n", 1, "--out", tmp_path / "a.npy", "--json")
+    assert (completed.status, json.loads(completed.out)["n"], len(json.loads(completed.out)["left_out"])) == (1, 4, 2)
