@@ -53,7 +53,7 @@ def images_of(path: Path) -> Iterator[tuple[str, str, np.ndarray]]:
         raise RefusedError("it holds labels")
     for name, array in images.items():
         numbers = [found for other, found in labels.items() if _key(other) == _key(name) and len(found) == len(array)]
-        for row, image in enumerate(_as_images(array)):
+        for row, image in enumerate(as_images(array)):
             yield name, str(int(numbers[0].reshape(-1)[row])) if numbers else "", image
 
 
@@ -65,14 +65,16 @@ def _is_labels(array: np.ndarray) -> bool:
     return array.dtype.kind in "ui" and array.size == len(array) and array.ndim <= 2
 
 
-def _as_images(array: np.ndarray) -> np.ndarray:
+def as_images(array: np.ndarray) -> np.ndarray:
     """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none."""
     if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] not in (1, 3):
         array = np.moveaxis(array, 1, -1)
     if array.ndim == 4 and array.shape[3] == 1:
         array = array[..., 0]
-    if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.shape[3:] not in ((), (3,)) or not array.size:
+    if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.shape[3:] not in ((), (3,)):
         raise RefusedError(f"it must hold uint8 [n, H, W] or [n, H, W, 3], not {array.dtype} {list(array.shape)}")
+    if not array.size:
+        raise RefusedError(f"it holds no images: its shape is {list(array.shape)}")
     return array
 
 

@@ -12,15 +12,13 @@ import numpy as np
 
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
-from scanline.model.datasets import mnist
-from scanline.model.datasets.files import DataError, unpacked
+from scanline.model.datasets.files import DataError
 from scanline.model.datasets.given_pictures import GivenPicture, given_pictures, is_many
-from scanline.model.datasets.source import mapped_array
 from scanline.model.datasets.sources import Refused, files_below
 from scanline.model.formats.code_file import SUFFIX
 from scanline.model.images.pictures import file_formats, open_picture
 from scanline.model.inputs import InvalidInput
-from scanline.model.named_files import STREAM, read_input
+from scanline.model.named_files import read_input
 
 EIGHT_BITS = ("1", "L", "P", "LA", "PA", "RGB", "RGBA")
 SPLITS = ("test", "train")
@@ -49,15 +47,9 @@ def open_compress_input(paths: Sequence[Path], config: ModelConfig, split: str, 
     name = datasets.set_in(path) if len(paths) == 1 and path.is_dir() else None
     if name is not None:
         return _published(name, path, config, split, classes)
-    is_npy = path.suffix.lower() == ".npy"
-    if len(paths) > 1 or path == STREAM or not path.is_file() or not (is_npy or _is_idx(path)):
-        if classes and not all(is_many(each) for each in paths):
-            raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
-        return _pictures(paths, config, classes)
-    if classes:
-        raise DataError(f"{path} has no classes; MNIST, CIFAR-10 and a folder of subfolders have")
-    images = mapped_array(path) if is_npy else mnist.images(path, unpacked(path))
-    return CompressInput(_of_model(images, path, config))
+    if classes and not all(is_many(each) for each in paths):
+        raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
+    return _pictures(paths, config, classes)
 
 
 def _published(name: str, path: Path, config: ModelConfig, split: str, classes: bool) -> CompressInput:
@@ -113,9 +105,3 @@ def _of_model(images: np.ndarray, path: Path, config: ModelConfig) -> np.ndarray
         found = f"{images.shape[2]}x{images.shape[1]} {kinds.get(given, given)}"
         raise DataError(f"{path} holds images of {found}; the model needs {config.size} {kinds[config.channels]}")
     return images.reshape(len(images), -1)
-
-
-def _is_idx(path: Path) -> bool:
-    with path.open("rb") as file:
-        begin = file.read(4)
-    return begin == mnist.MAGIC.to_bytes(4) or (begin.startswith(b"\x1f\x8b") and "ubyte" in path.name)

@@ -11,9 +11,9 @@ from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
 from scanline.model.config import ModelConfig
 from scanline.model.datasets import folder
-from scanline.model.datasets.arrays import is_array
+from scanline.model.datasets.arrays import as_images, is_array
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
-from scanline.model.datasets.files import DataError
+from scanline.model.datasets.files import DataError, RefusedError
 from scanline.model.datasets.parquet import SUFFIX
 from scanline.model.datasets.recognised import what_it_is
 from scanline.model.datasets.sources import Refused
@@ -138,18 +138,14 @@ def mapped_array(path: Path) -> np.ndarray:
     """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3] (RGB), mapped into memory, not read."""
     try:
         check_file(path)
-        images = np.lib.format.open_memmap(path, mode="r")
+        return as_images(np.lib.format.open_memmap(path, mode="r"))
+    except RefusedError as error:
+        raise DataError(f"{path}: {error}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, OverflowError, MemoryError):
         # numpy's reasons are about its format: a wrong magic, objects that it would unpickle, a size beyond the file
         raise DataError(f"{path} is truncated or not a .npy file of bytes") from None
-    shape = list(images.shape)
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or (images.ndim == 4 and shape[3] != 3):
-        raise DataError(f"{path} must hold uint8 [n, H, W] or [n, H, W, 3], not {images.dtype} {shape}")
-    if not images.size:
-        raise DataError(f"{path} holds no images: its shape is {shape}")
-    return images
 
 
 def _published(name: str, path: Path, classes: bool) -> ImageSet:
