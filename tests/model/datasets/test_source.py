@@ -171,7 +171,7 @@ def test_an_array_is_mapped_and_not_read(tmp_path: Path, shape: tuple[int, ...],
 
 WRONG: dict[str, tuple[Any, str]] = {
     "floats": (np.zeros((4, 3, 3)), "must hold uint8 [n, H, W] or [n, H, W, 3], not float64 [4, 3, 3]"),
-    "two channels": (np.zeros((4, 3, 3, 2), np.uint8), "not uint8 [4, 3, 3, 2]"),
+    "two channels": (np.zeros((4, 5, 3, 2), np.uint8), "not uint8 [4, 5, 3, 2]"),
     "no images": (np.zeros((0, 3, 3), np.uint8), "holds no images: its shape is [0, 3, 3]"),
     "one that repeats": (np.zeros((4, 3, 3), np.uint8), "holds one distinct picture"),
     "objects": (np.array([{}, None], object), "is truncated or not a .npy file of bytes"),
