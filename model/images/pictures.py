@@ -14,7 +14,6 @@ import struct
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from urllib.parse import unquote
 
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
@@ -63,6 +62,8 @@ KEY_SCALES = {"L;2": 85, "L;4": 17}  # of grey PNGs whose bytes hold several pix
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
 MAX_THOROUGH_PIXELS = 2**18  # of a file that is written with the usual effort: more of noise take seconds so
 URL_SAFE = str.maketrans("-_", "+/")
+# Of data URLs; `unquote` takes 15 ms for 64 KB of signs.
+ESCAPES = {"%2B": "+", "%2F": "/", "%3D": "=", "%2D": "-", "%5F": "_", "%0D": "", "%0A": "", "%20": ""}
 RUNS = 3  # of PNG: how zlib looks for repetitions, as among the pixels of an image that is enlarged
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
@@ -338,7 +339,8 @@ def from_base64(text: str, param: str) -> bytes:
         head, _, text = text.partition(",")
         if "base64" not in [part.strip() for part in head.lower().split(";")[1:]]:
             raise InvalidInput(f"{param} is a data URL without ;base64.", param, "invalid_base64")
-        text = unquote(text)
+        for escape, character in ESCAPES.items():
+            text = text.replace(escape, character).replace(escape.lower(), character)
     text = "".join(text.split()).rstrip("=").translate(URL_SAFE)
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)

@@ -73,7 +73,7 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
     if kind == "multipart/form-data":
         most = max(MAX_RESIZED_BYTES, max_picture_bytes(models))
         files = ("code", models.max_images, sys.maxsize) if has_codes else ("image", models.max_images, most)
-        return schema.model_validate(_form_fields(await read_form(request, *files), schema), strict=False)
+        return schema.model_validate(await _form_fields(await read_form(request, *files), schema), strict=False)
     if has_codes and kind in (MEDIA_TYPE, BYTES):
         return schema.model_validate({"code": [bytes(await _body(request))]})
     if (document := await _json(request)) is not None:
@@ -203,18 +203,11 @@ def _base64_length(size: int) -> int:
     return len("data:application/octet-stream;base64,") + 4 * ((size + 2) // 3) * 80 // 76
 
 
-def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
+async def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
     """Return the fields of a form's parts; InvalidInput where a name is unknown or repeated, or a part is misplaced."""
+    size = sum(len(value) for _, value in parts if value.isascii())  # what may be base64
     fields: dict[str, Any] = {}
-    for name, value in parts:
-        is_picture = "image" in schema.model_fields and PICTURE_NAME.fullmatch(name)
-        key = "image" if is_picture else name.removesuffix("[]")
-        check_names([key], schema)
-        if isinstance(value, bytes) != (key in FILE_FIELDS):
-            value = _text(value, key)
-        elif isinstance(value, bytes) and len(value) <= MAX_TEXT_BYTES and value.isascii():
-            with suppress(InvalidInput):  # the data URL of a canvas, say; no file that is read is ASCII
-                value = from_base64(value.decode(), key)
+    for key, value in await offload.collect((_form_field(*part, schema) for part in parts), size):
         if key in LISTS:
             fields.setdefault(key, []).append(value)
         elif key in fields:
@@ -222,3 +215,16 @@ def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
         else:
             fields[key] = value
     return fields
+
+
+def _form_field(name: str, value: bytes | str, schema: type[BaseModel]) -> tuple[str, bytes | str]:
+    """Return the field of a part, and its text or file."""
+    is_picture = "image" in schema.model_fields and PICTURE_NAME.fullmatch(name)
+    key = "image" if is_picture else name.removesuffix("[]")
+    check_names([key], schema)
+    if isinstance(value, bytes) != (key in FILE_FIELDS):
+        return key, _text(value, key)
+    if isinstance(value, bytes) and len(value) <= MAX_TEXT_BYTES and value.isascii():
+        with suppress(InvalidInput):  # the data URL of a canvas, say; no file that is read is ASCII
+            return key, from_base64(value.decode(), key)
+    return key, value

@@ -1,10 +1,15 @@
 """Browsers that lack or refuse something, in a real one: storage, the clipboard over plain HTTP, WebAssembly."""
 
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.page.visitor import KEY, Visit, Visitor
-from tests.support.server.running_server import Server
+from tests.support.server.running_server import Server, serve
 
 STORAGES = """for (const name of ["localStorage", "sessionStorage"]) {
     Object.defineProperty(window, name, {get() { throw new DOMException("Access is denied.", "SecurityError"); }});
@@ -59,6 +64,23 @@ def test_by_name_over_plain_http_texts_are_copied(visit: Visit, locked: Server) 
     visitor.see("#code-copy").click()
     expect(visitor.see("#code-copied")).to_have_text("The browser does not allow copying.")
     visitor.expect_errors("401|Cross-Origin-Opener-Policy")
+
+
+def test_a_site_that_the_settings_name_embeds_the_page(visit: Visit, grey_directory: Path, tmp_path: Path) -> None:
+    """Its storage is blocked as well, as many browsers do in a frame of another site."""
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path)) as site,
+        serve(grey_directory, "--frame-ancestor", origin := f"http://localhost:{site.server_port}") as server,
+    ):
+        Thread(target=site.serve_forever, daemon=True).start()
+        (tmp_path / "index.html").write_text(
+            f'<iframe src="{server.url}/?seed=3&n=2" width="900" height="900"></iframe>'
+        )
+        visitor = opened(visit, STORAGES, origin)
+        meter = visitor.page.frame_locator("iframe").locator("#paint-meter")
+        expect(meter).to_contain_text("2 of 2 images")
+        visitor.expect_errors("404")
+        site.shutdown()
 
 
 def test_what_a_browser_lacks_is_said_where_it_is_needed(visit: Visit, classified: Server) -> None:

@@ -91,6 +91,30 @@ def test_a_call(name: str, in_process_server: tuple[str, EngineClient], monkeypa
     assert charged() > before
 
 
+def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
+    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A form of 200 texts of percent signs held the event loop for 5 s."""
+    made_by, seconds = set[str](), list[float]()
+
+    def recorded(text: str, param: str) -> bytes:
+        made_by.add(threading.current_thread().name)
+        began = time.thread_time()
+        try:
+            return pictures.from_base64(text, param)
+        finally:
+            seconds.append(time.thread_time() - began)
+
+    monkeypatch.setattr(uploads, "from_base64", recorded)
+    hostile = b"data:;base64,".ljust(uploads.MAX_TEXT_BYTES, b"%")
+    files = [("image", ("a.png", hostile, "image/png"))] * 40
+    answer = httpx.post(f"{in_process_server[0]}/v1/images/likelihoods", files=files, timeout=PATIENCE)
+    assert answer.json()["error"]["code"] == "invalid_image"
+    assert made_by == {"scanline-payload_0"}
+    assert len(seconds) == 40
+    assert min(seconds) < CHUNK_SECONDS
+
+
 def test_the_list_is_whole_and_the_longest_calls_are_documented() -> None:
     rows = (ROOT / "docs/operate.md").read_text().partition("## Longest calls")[2].partition("\n## ")[0]
     assert {re.sub(r"`", "", name) for name in re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)} >= CALLS.keys()
@@ -100,7 +124,7 @@ def test_the_list_is_whole_and_the_longest_calls_are_documented() -> None:
         for path in api.rglob("*.py")
     }
     assert {str(path.relative_to(api)): len(calls) for path, calls in found.items() if calls} == {
-        **{"payload/answers.py": 4, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 1},
+        **{"payload/answers.py": 4, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 2},
         **{"routes/codes.py": 2, "routes/image_events.py": 3, "routes/likelihoods.py": 1, "routes/steps.py": 1},
         "routes/images.py": 1,  # image by image
         **{"plans.py": 1, "run.py": 1, "routes/page.py": 1},  # the last compresses our own files, each once
