@@ -124,13 +124,12 @@ def _named(config: ModelConfig, text: str) -> set[int]:
     labels: set[int] = set()
     place = 0
     while place < len(tokens):
-        label, length = 0, 1
+        length = 1
         if tokens[place][0] in config.word_tree:
             label, length = _longest(config, text, tokens, place)
-        if label:
             labels.add(label)
         place += length
-    return labels
+    return labels - {0}
 
 
 def _longest(config: ModelConfig, text: str, tokens: list[tuple[str, int, int]], place: int) -> tuple[int, int]:

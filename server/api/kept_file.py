@@ -46,9 +46,6 @@ class _InParts(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         parts = BytesIO(self.body)  # shares the bytes
-        while True:
-            part = parts.read(PART_BYTES)
-            is_last = parts.tell() == len(self.body)
-            await send({"type": "http.response.body", "body": part, "more_body": not is_last})
-            if is_last:
-                return
+        while part := parts.read(PART_BYTES):
+            has_more = parts.tell() < len(self.body)
+            await send({"type": "http.response.body", "body": part, "more_body": has_more})

@@ -15,7 +15,7 @@ def accepted(request: Request) -> list[str]:
     beyond MAX_TYPES is not read: the event loop would take long for 30 kB of commas."""
     weights: dict[str, float] = {}
     for part in ",".join(request.headers.getlist("accept")).lower().split(",", MAX_TYPES)[:MAX_TYPES]:
-        kind, *parameters = map(str.strip, part.split(";", MAX_PARAMETERS)[:MAX_PARAMETERS])
+        kind, *parameters = map(str.strip, part.split(";", MAX_PARAMETERS))
         given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
         weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
     return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])
