@@ -133,8 +133,8 @@ def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(
 
     # Enter the key.
     page.get_by_role("button", name="Authorize").first.click()
-    page.locator(".modal-ux input").fill(KEY)
-    page.locator(".modal-ux").get_by_role("button", name="Apply credentials").click()
+    page.locator("#auth-bearer-value").fill(KEY)
+    page.locator(".modal-ux").get_by_role("button", name="Apply credentials").first.click()
     page.locator(".modal-ux").get_by_role("button", name="Close").last.click()
 
     # List the models.

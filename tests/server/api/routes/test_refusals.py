@@ -162,7 +162,7 @@ def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_p
 UPLOAD = ("upload", FILE, "application/octet-stream")
 FORMS = {  # label: files, text fields, the parameter that is named, the code
     "no image": ({"mask": UPLOAD}, {}, "image", "missing_parameter"),
-    "text where a file belongs": ({"mask": UPLOAD}, {"image": "seven.png"}, "image", "invalid_value"),
+    "text where a file belongs": ({"image": (None, b"seven.png")}, {"keep_rows": "3"}, "image", "invalid_image"),
     "a file where text belongs": ({"image": UPLOAD, "keep_rows": UPLOAD}, {}, "keep_rows", "invalid_value"),
     "no images to paint": ({"image": UPLOAD}, {"n": "0", "keep_rows": "3"}, "n", "invalid_value"),
     "rows that are no number": ({"image": UPLOAD}, {"keep_rows": "half"}, "keep_rows", "invalid_value"),

@@ -81,11 +81,10 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
     counts = re.fullmatch(rf"{pictures}: {parts}", lines[0])
     assert counts
     assert sum(map(int, counts.groups())) == 200
-    assert lines[1] == "2 files were refused:"
-    assert lines[2].startswith("  broken.png: it is a broken picture: ")
-    assert lines[3] == "  notes.txt: it is not a picture"
+    assert lines[1].startswith("2 left out: broken.png: it is a broken picture: ")
+    assert lines[1].endswith("; notes.txt: it is not a picture")
     network = r"network: 2 layers of width 32, [\d,]+ weights, predicts categorical; 20 updates, .+"
-    assert re.fullmatch(network, lines[4])
+    assert re.fullmatch(network, lines[2])
     assert re.fullmatch(r"update 20: \d\.\d+ bits/dim, test \d\.\d+, [\d.e+]+ images/s, 0 s left", lines[-5])
     assert re.fullmatch(rf"{out}: \d\.\d+ \+- \d\.\d+ bits/dim on \d+ test images, after 20 updates in .+", lines[-4])
     assert lines[-3:] == [
