@@ -31,7 +31,6 @@ from scanline.model.tasks.offline import RunOptions, after, paint_request, paint
 READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
 EACH = 1_000  # samples of each class
-SHOWN = 10  # of these, on the report's sheet
 SURE = 0.99  # the probability above which an answer counts as sure
 MISTAKES = 10  # pairs of classes, the most frequent, of samples that the class head takes for another class
 
@@ -40,7 +39,7 @@ MISTAKES = 10  # pairs of classes, the most frequent, of samples that the class 
 class ClassSamples:
     """Samples of each of K classes, as many of each."""
 
-    shown: np.ndarray  # [K, up to 10, N] uint8, the first of each
+    classes: int  # K
     predictions: Predictions  # of all, class after class
     seed: int
     guidance: float = 1.0
@@ -48,17 +47,17 @@ class ClassSamples:
     @property
     def each(self) -> int:
         """The number of samples of each class."""
-        return len(self.predictions.classes) // len(self.shown)
+        return len(self.predictions.classes) // self.classes
 
     @property
     def asked(self) -> np.ndarray:
         """The class asked for of each, [K * each] int64."""
-        return np.repeat(np.arange(len(self.shown)), self.each)
+        return np.repeat(np.arange(self.classes), self.each)
 
     @property
     def confusion(self) -> np.ndarray:
         """How many samples of the class asked for (row) the classifier gives each class, [K, K] int64."""
-        return _confusion(self.asked, self.predictions.classes, len(self.shown))
+        return _confusion(self.asked, self.predictions.classes, self.classes)
 
 
 @dataclass(frozen=True)
@@ -280,17 +279,16 @@ def _sample(
     stage: Stage,
     **options: Unpack[RunOptions],
 ) -> ClassSamples:
-    """Paint and classify the samples of a request for each class; only the first of each are kept."""
+    """Paint and classify the samples of a request for each class; no image is kept."""
     guidance = requests[0].guidance
     size = requests[0].n * model.config.bytes
     guided = "" if guidance == 1 else f", guidance {guidance:g}"
     progress = stage(f"painting samples of each class{guided}", len(requests) * size, "bytes")
-    shown, predictions = [], []
+    predictions: list[Predictions] = []
     for row, request in enumerate(requests):
         painted = paint_request(model, request, progress=after(row * size, progress), **options)
-        shown.append(painted.images[:SHOWN])
         predictions.append(classify(classifier, painted.images))
-    return ClassSamples(np.stack(shown), joined(predictions), requests[0].seed, guidance)
+    return ClassSamples(len(requests), joined(predictions), requests[0].seed, guidance)
 
 
 def _confusion(true: np.ndarray, given: np.ndarray, count: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The comparison of a report: samples of the model, completions, and test images, each measured in the same ways."""
+"""The comparison of samples of a model and test images, each measured in the same ways."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import numpy as np
 
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.neighbours import Nearest, nearest
-from scanline.model.images.pictures import known_rows
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling_options import Defaults
@@ -16,9 +15,7 @@ from scanline.model.tasks.offline import RunOptions, paint, paint_request
 from scanline.model.tasks.paint import PaintedImages
 
 MIN_EACH = 50  # images on each side: fewer say nothing about a distribution
-NEIGHBOURS = 5  # of each sample
 PLAIN = Defaults()
-COMPLETED, COMPLETIONS = 8, 6  # test images, and completions of each
 
 Stage = Callable[[str, int, str], Callable[[int], None]]  # (what, total, unit) -> a callback that gets the number done
 
@@ -52,13 +49,6 @@ class Comparison:
     test_predictions: Predictions  # of all m
     sample_neighbours: Nearest  # among the training images
     test_neighbours: Nearest  # of the chosen, among the training images
-    completed: np.ndarray  # [8, 6, N] uint8, completions of the first 8 of `others`
-    known: np.ndarray  # [N] bool, the bytes of these that the model was given
-
-    @property
-    def originals(self) -> np.ndarray:
-        """The test images [8, N] that were completed."""
-        return self.data.test[self.others[:COMPLETED]]
 
 
 def check_counts(samples: int, test_images: int) -> None:
@@ -83,7 +73,7 @@ def compare(
     stage: Stage = lambda what, total, unit: lambda done: None,
     **options: Unpack[RunOptions],
 ) -> Comparison:
-    """Paint `samples` images and completions, and measure them and the test images.
+    """Paint `samples` images, and measure them and the test images.
 
     test_bits [m] float64 are the model's bits/dim of the test images. defaults: the model's; where they are not plain,
     as many images are painted with them. ValueError where there are too few images.
@@ -96,14 +86,9 @@ def compare(
     chosen, others = shuffled[: min(half, samples)], shuffled[half:]
     config, pool = model.config, data.training
 
-    # Paint: samples at temperature 1, which the measures are about, and lower halves of a few test images.
+    # Paint: samples at temperature 1, which the measures are about.
     progress = stage("painting samples", samples * config.bytes, "bytes")
     painted = paint(model, samples, seed=seed, progress=progress, **options)
-    known = known_rows(config.height // 2, config)
-    progress = stage("painting completions", COMPLETED * COMPLETIONS * config.bytes, "bytes")
-    originals = tuple(original.tobytes() for original in data.test[others[:COMPLETED]])
-    request = GenerateRequest(0, COMPLETED * COMPLETIONS, seed, known=originals, masks=(known.tobytes(),) * COMPLETED)
-    completed = paint_request(model, request, progress=progress, **options).images
 
     # Classify what was painted and the test images. A model whose defaults are not plain is judged with them as well,
     # since that is what its users see.
@@ -121,7 +106,7 @@ def compare(
 
     # The nearest training images show whether samples are copies; those of test images, how near is ordinary.
     progress = stage("neighbours of samples", len(pool), "training images")
-    sample_neighbours = nearest(painted.images, pool, NEIGHBOURS, model.device, progress)
+    sample_neighbours = nearest(painted.images, pool, 1, model.device, progress)
     progress = stage("neighbours of test images", len(pool), "training images")
     test_neighbours = nearest(data.test[chosen], pool, 1, model.device, progress)
     return Comparison(
@@ -136,6 +121,4 @@ def compare(
         test_predictions=test_predictions,
         sample_neighbours=sample_neighbours,
         test_neighbours=test_neighbours,
-        completed=completed.reshape(COMPLETED, COMPLETIONS, -1),
-        known=known,
     )

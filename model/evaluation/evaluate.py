@@ -1,5 +1,5 @@
 """The evaluation of a model directory: bits/dim of the test set, measurements of its classes and, where samples are
-requested, the report, with a table of guidance."""
+requested, their comparison with test images, with a table of guidance."""
 
 import logging
 import os
@@ -20,9 +20,8 @@ from scanline.model.evaluation.comparison import LabelledData, Stage, check_coun
 from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, quality, test_figures
-from scanline.model.evaluation.report import check_report, save_report
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import model_name, read_defaults, write_evaluation
+from scanline.model.formats.model_dir import read_defaults, write_evaluation
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
@@ -36,7 +35,6 @@ def evaluate(
     directory: Path,
     data: Path,
     *,
-    report: Path,
     images: int | None = None,
     samples: int = 2000,
     classified: int | None = None,
@@ -50,12 +48,12 @@ def evaluate(
     save: bool = False,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> dict[str, Any]:
-    """Return what evaluation.json holds of one evaluation, and write `report` unless `samples` is 0.
+    """Return what evaluation.json holds of one evaluation; samples are compared unless `samples` is 0.
 
     data: directory with the published files of the data set that the model's image size belongs to, or pictures as
     those of training, of which the test part is scored alone. images: only the
     first images of its test set. classified, class_samples: if the model knows the classes of the data set, how many of
-    these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint for the report,
+    these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint and judge,
     by default EACH. guidance: weights with which as many samples of each class are painted again, each a row of a
     table. cache: directory of trained classifiers. save: also write evaluation.json in the model directory. stage:
     called at the start of each stage, returns a function that is called with its progress. ValueError or OSError,
@@ -84,7 +82,6 @@ def evaluate(
         log.warning("no class is measured: the model's classes are not those of %s", dataset)
     if samples:
         check_counts(samples, len(test))
-        check_report(report)
 
     # So is the cache of the classifier, which may not be writable.
     labelled = classifier = measured = None
@@ -128,7 +125,6 @@ def evaluate(
         result["quality"] = quality(compared)
         if guidance and measured is not None:
             result["guidance"] = guidance_figures(measured, compared)
-        save_report(model_name(directory.resolve()), config, result, compared, report, measured)
     if save:
         write_evaluation(directory, result)
     return result
@@ -145,9 +141,9 @@ def _of_pictures(
     stage: Stage,
     options: RunOptions,
 ) -> dict[str, Any]:
-    """Return the evaluation on the test part of somebody's own pictures, which has no report: its classifier is for
-    published sets. The class head judges `each` samples of each class: without guidance, with these weights, and by the
-    model's defaults."""
+    """Return the evaluation on the test part of somebody's own pictures, whose samples no classifier judges: there is
+    one for published sets alone. The class head judges `each` samples of each class: without guidance, with these
+    weights, and by the model's defaults."""
     config = model.config
     found = open_for(config, data)
     if (each or guidance) and not (each and model.class_head and found.labels):

@@ -1,4 +1,4 @@
-"""scanline evaluate: test bits/dim of a model, and a report that compares its samples with test images."""
+"""scanline evaluate: test bits/dim of a model, and how its samples compare with test images."""
 
 import json
 from functools import partial
@@ -22,7 +22,7 @@ def evaluate(
         int,
         typer.Option(
             min=0,
-            help="Samples for the report; 0 writes none. Its classifier is trained once, in one to three minutes.",
+            help="Samples to compare; 0: none. The classifier that judges them is trained once, in minutes.",
         ),
     ] = 2000,
     classified: Annotated[
@@ -38,16 +38,13 @@ def evaluate(
         int | None,
         typer.Option(
             min=0,
-            help="Samples of each class for the report on such a model, or for its class head.",
+            help="Samples of each class of such a model, to be judged, or for its class head.",
             show_default="1,000, of own pictures none",
         ),
     ] = None,
     guidance: Annotated[
         list[float] | None,
         typer.Option(help="Guidance to compare such samples with and without. Repeatable.", show_default=False),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="The .html file to write.", show_default="report.html in the model directory")
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Directory of trained classifiers.", show_default="the user's cache")
@@ -60,11 +57,10 @@ def evaluate(
     save: Annotated[bool, typer.Option("--save", help="Save evaluation.json in the model directory.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure bits/dim on the test set of the model's data, and write a report on its samples."""
+    """Measure bits/dim on the test set of the model's data, and compare its samples with test images."""
     from scanline.model import datasets, zoo
     from scanline.model.datasets.sources import Refused
     from scanline.model.evaluation.evaluate import evaluate as run
-    from scanline.model.evaluation.report import REPORT
     from scanline.model.formats.model_dir import EVALUATION, load_config, read_evaluation
     from scanline.model.named_files import check_output
     from scanline.model.resources import limit_torch_threads
@@ -73,7 +69,6 @@ def evaluate(
 
     limit_torch_threads()
     directory = zoo.find(model)
-    report = directory / REPORT if report is None else report
     if save:
         check_output(directory / EVALUATION)
     if fetch:  # the folder may be empty yet: which set it is for, the model's shape says
@@ -83,7 +78,6 @@ def evaluate(
         evaluation = run(
             directory,
             data,
-            report=report,
             images=images,
             samples=samples,
             classified=classified,
@@ -103,10 +97,10 @@ def evaluate(
     if as_json:
         print(json.dumps(evaluation))
     else:
-        _print(evaluation, report)
+        _print(evaluation)
 
 
-def _print(evaluation: dict[str, Any], report: Path) -> None:
+def _print(evaluation: dict[str, Any]) -> None:
     from scanline.model.evaluation.metrics import tested_rows
 
     error = "" if evaluation["standard_error"] is None else f" +- {evaluation['standard_error']:.4f}"
@@ -117,7 +111,7 @@ def _print(evaluation: dict[str, Any], report: Path) -> None:
     if guidance := evaluation.get("guidance"):
         _print_guidance(guidance)
     if quality := evaluation.get("quality"):
-        _print_quality(quality, report)
+        _print_quality(quality)
 
 
 def _print_guidance(guidance: dict[str, Any]) -> None:
@@ -131,7 +125,7 @@ def _print_guidance(guidance: dict[str, Any]) -> None:
         )
 
 
-def _print_quality(quality: dict[str, Any], report: Path) -> None:
+def _print_quality(quality: dict[str, Any]) -> None:
     frechet, known = quality["frechet_distance"], quality["recognisable"]
     near, bits = quality["nearest_training_image"], quality["sample_bits_per_dim"]
     print(f"{bits['mean']:.4f} +- {bits['standard_error']:.4f} bits/dim on {quality['samples']} samples")
@@ -149,4 +143,3 @@ def _print_quality(quality: dict[str, Any], report: Path) -> None:
             f"by the model's defaults: {default['recognisable']:.1%} recognisable,"
             f" Frechet distance {default['frechet_distance']:.3f}"
         )
-    print(f"report: {report}")

@@ -1,6 +1,5 @@
 """Figures of a model's classes, each of the images that its name says; and the table of guidance, a row a weight."""
 
-import html
 import re
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ import torch
 
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation import classes
-from scanline.model.evaluation.class_section import class_section
 from scanline.model.evaluation.classes import ClassMeasurements, class_figures, measure_classes
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
@@ -98,7 +96,6 @@ def test_samples_are_of_the_class_of_their_row(found: ClassMeasurements) -> None
     assert found.samples is not None
     for digit in (0, 7):
         painted = paint_request(MODEL, GenerateRequest(0, 11, 4, label=label(digit))).images
-        np.testing.assert_array_equal(found.samples.shown[digit], painted[:10])
         counts = np.bincount(classify(CLASSIFIER, painted).classes, minlength=10)
         np.testing.assert_array_equal(found.samples.confusion[digit], counts)
 
@@ -115,7 +112,7 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     by_bits = classes.Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
     given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])  # nineteen of each, ten of them right
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
-    samples = classes.ClassSamples(np.zeros((10, 1, 30), np.uint8), predictions, 3)
+    samples = classes.ClassSamples(10, predictions, 3)
     np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(
         ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), by_bits, samples, readings=1000, by_head=by_bits)
@@ -134,20 +131,12 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     assert (figures["samples"]["each"], figures["samples"]["seed"]) == (19, 3)
 
 
-def test_the_report_and_the_card_state_the_figures(found: ClassMeasurements, compared: Comparison) -> None:
+def test_the_card_states_the_figures(found: ClassMeasurements, compared: Comparison) -> None:
     figures = class_figures(found)
     evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 9, "classes": figures}
     evaluation["quality"] = quality(compared)
-    section = class_section(CONFIG, evaluation, found)
-    assert len(re.findall(r'src="data:image/png;base64,', section)) == 3
-    text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", section)).split())
     names = "true_class", "any_class", "classification", "by_head", "samples"
     true, drawn, right, head, samples = (figures[name] for name in names)
-    assert f"cost {true['bits_per_dim']:.4f} bits/dim with their true class, and 8.0000 without" in text
-    assert f"the first 6 test images cost {drawn['bits_per_dim']:.4f} ± {drawn['standard_error']:.4f} bits/dim" in text
-    assert f"right for {right['accuracy']:.2%} ± {right['standard_error']:.2%} of 6 test images, at 10" in text
-    assert f"head, {head['accuracy']:.2%} ± {head['standard_error']:.2%} of 9 test images are right, at one" in text
-    assert f"gives {samples['as_asked']:.1%} of 11 samples of each class the class asked for" in text
     rows = card_rows(evaluation).split("\n")[2:]
     spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f}"
     assert rows[:2] == [
@@ -226,21 +215,10 @@ def test_the_distance_within_classes_is_that_from_their_means_each_class_alike()
     assert within_class_distance(features[:0], np.zeros(0, np.int64)) == 0
 
 
-def test_the_report_and_the_card_state_the_table(guided: ClassMeasurements, compared: Comparison) -> None:
+def test_the_card_states_the_table(guided: ClassMeasurements, compared: Comparison) -> None:
     evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 130}
     evaluation |= {"classes": class_figures(guided), "quality": quality(compared)}
-    without = class_section(GUIDED, evaluation, guided)
     evaluation["guidance"] = figures = guidance_figures(guided, compared)
-    section = class_section(GUIDED, evaluation, guided)
-    assert section.startswith(without)
-    assert "Guidance" not in without
-    assert section.count("data:image/png") - without.count("data:image/png") == 2
-    text = html.unescape(re.sub(r"<[^>]*>", "|", section))
-    rows = {f"guidance {row['guidance']:g}": row for row in figures["rows"]} | {"test images": figures["test_images"]}
-    for name, row in rows.items():
-        shares = f"{row['recognisable']:.1%}|{row['as_asked']:.1%}"
-        within = f"{row['within_class_distance']:.2f}|{row['within_class_distance_as_asked']:.2f}"
-        assert f"|{name}|{shares}|{row['frechet_distance']:.2f}|{within}\n" in text
     plain, three = figures["rows"][:2]
     row = card_rows(evaluation).split("\n")[-2]
     assert row.startswith(f"| guidance 3, 4 samples of each class (without) | {three['recognisable']:.1%} recognisable")

@@ -1,9 +1,8 @@
-"""scanline evaluate: test bits/dim, and the report that compares samples with test images."""
+"""scanline evaluate: test bits/dim, and the comparison of samples with test images."""
 
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from scanline.model.formats import model_dir as model_directory
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.tasks.offline import paint
 from tests.support import blobs, small_models
-from tests.support.commands import done, full_disk, refused, scanline
+from tests.support.commands import done, refused, scanline
 
 TESTS = 100  # test images
 SAMPLES = 50
@@ -48,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def reported(data: Path) -> dict[str, Any]:
-    """The JSON object of a model with a report; it is evaluation.json, too."""
+    """The JSON object of a model whose samples are compared; it is evaluation.json, too."""
     folder = data.parent
     save_model(small_models.model(CONFIG), folder / "spotter")
     (folder / "spotter/generation_config.json").write_text('{"temperature": 0.5}')
@@ -66,7 +65,6 @@ def test_bits_alone(data: Path, directory: Path) -> None:
     assert result["standard_error"] == pytest.approx(alone.std(ddof=1) / TESTS**0.5)
     assert model_directory.tested_bits_per_dim(directory) == result["bits_per_dim"]
     assert "quality" not in result
-    assert not (directory / "report.html").exists()
     result = json.loads(done(*command, "--images", 2, "--backend", "eager"))
     eager = bits_per_dim(load_model(directory), images[:2].reshape(2, 784), backend="eager")
     assert result["bits_per_dim"] == eager.mean()
@@ -91,34 +89,26 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert re.search(r"^classification by the bits under every class: .+% of 3 test images", lines, re.MULTILINE)
     found = [line.partition(":")[0] for line in lines.splitlines() if "distance within classes" in line]
     assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
-    assert (tmp_path / "ten" / "report.html").read_text().count("data:image/png;base64,") == 3 + 6 + 3 + 2
 
 
-def test_samples_are_compared_in_a_report_that_needs_nothing_but_itself(data: Path, reported: dict[str, Any]) -> None:
+def test_samples_are_compared_with_test_images(data: Path, reported: dict[str, Any]) -> None:
     folder, quality = data.parent, reported["quality"]
     assert (quality["samples"], quality["nearest_training_image"]["training_images"]) == (SAMPLES, 300)
     painted = paint(load_model(folder / "spotter"), SAMPLES, seed=0)
     assert quality["sample_bits_per_dim"]["mean"] == painted.bits_per_dim.mean()
     assert quality["default"]["temperature"] == 0.5
-    page = (folder / "spotter" / "report.html").read_text()
-    links = re.findall(r'(?:src|href|srcset)="([^"]*)"', page)
-    assert len(links) == 3 + 6  # plots and sheets
-    assert all(link.startswith("data:image/png;base64,") for link in links)
-    assert "http" not in re.sub(r'"data:[^"]*"', "", page)
-    assert "prefers-color-scheme: dark" in page
 
 
-def test_a_cached_classifier_gives_the_same(data: Path, tmp_path: Path, reported: dict[str, Any]) -> None:
+def test_a_cached_classifier_gives_the_same(data: Path, reported: dict[str, Any]) -> None:
     folder = data.parent
     (cached,) = (folder / "cache" / "scanline").glob("*.safetensors")
     written = cached.stat().st_mtime_ns
-    options = ("--samples", SAMPLES, "--report", tmp_path / "page.html", "--save")
+    options = ("--samples", SAMPLES, "--save")
     lines = done("evaluate", folder / "spotter", "--data", data, *options).splitlines()
     headings = ["99 % of the test images", "Frechet distance in this classifier's features", "recognisable"]
-    headings += ["median distance to the nearest training image", "by the model's defaults", "report"]
+    headings += ["median distance to the nearest training image", "by the model's defaults"]
     assert [line.partition(":")[0] for line in lines if ":" in line] == headings
     assert model_directory.read_evaluation(folder / "spotter") == reported
-    assert (tmp_path / "page.html").exists()
     assert cached.stat().st_mtime_ns == written
 
 
@@ -127,9 +117,6 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # options: part of the message
     "--precision int4": ("unknown precision 'int4'", {}),
     "--samples 49": ("--samples must be 0 or at least 50, not 49", {}),
     "--images 99": ("99 test images are too few to compare with; use at least 100", {}),
-    "--report report.png": ("--report report.png: a report is a .html file", {}),
-    "--report nowhere/report.html": ("there is no directory nowhere", {}),
-    "--report page.html": ("page.html cannot be written; give --report PATH.html", {}),
     "--cache file": ("file", {}),
     "--guidance 2": ("This model cannot be guided: it knows no classes; leave guidance out.", {}),
     "--guidance 3": ("--guidance compares samples of the classes of mnist, which the model does not know", FOREIGN),
@@ -143,38 +130,21 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # options: part of the message
 @pytest.mark.parametrize("options", WRONG)
 def test_wrong_options_are_refused(data: Path, tmp_path: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "page.html").mkdir()
     (tmp_path / "file").write_text("a file")
     said, changes = WRONG[options]
     save_model(small_models.model(replace(CONFIG, **changes)), tmp_path / "model")
     assert said in refused("evaluate", "model", "--data", data, "--samples", SAMPLES, *options.split())
-    assert not (tmp_path / "model" / "report.html").exists()
 
 
-def test_without_matplotlib(data: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "--samples 0 writes none" in refused("evaluate", directory, "--data", data, "--samples", SAMPLES)
-    assert "bits/dim" in done("evaluate", directory, "--data", data, "--samples", 0)
-
-
-def test_a_full_disk_leaves_the_old_report(data: Path, directory: Path) -> None:
-    (directory / "report.html").write_text("old")
-    with full_disk(20_000):
-        said = refused("evaluate", directory, "--data", data, "--samples", SAMPLES)
-    assert said == f"{directory / 'report.html'}: File too large"
-    assert (directory / "report.html").read_text() == "old"
-
-
-@pytest.mark.parametrize(("option", "said"), [("--json", "give --report PATH.html"), ("--save", "leave out --save")])
-def test_a_directory_that_cannot_be_written(data: Path, directory: Path, option: str, said: str) -> None:
+def test_a_directory_that_cannot_be_written(data: Path, directory: Path) -> None:
     directory.chmod(0o555)
     if os.access(directory, os.W_OK):
         pytest.skip("nothing is closed to root")
-    ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES, option)
+    ran = scanline("evaluate", directory, "--data", data, "--samples", SAMPLES, "--save")
     directory.chmod(0o755)
     assert (ran.status, ran.out) == (2, "")
     assert f"{directory}" in ran.err
-    assert said in ran.err
+    assert "leave out --save" in ran.err
 
 
 def test_samples_need_labels_and_bits_alone_do_not(tmp_path: Path, directory: Path) -> None:

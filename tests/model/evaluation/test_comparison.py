@@ -1,21 +1,16 @@
-"""The report: samples stand where as many test images stand, figures show what they say; distances and neighbours."""
+"""The comparison: samples stand where as many test images stand; distances and neighbours."""
 
-import html
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scanline.model.evaluation import neighbours
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
-from scanline.model.evaluation.comparison import COMPLETED, COMPLETIONS, NEIGHBOURS, Comparison, LabelledData, compare
-from scanline.model.evaluation.figures import GAP, sheets
+from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality
 from scanline.model.evaluation.neighbours import nearest
-from scanline.model.evaluation.report import save_report
 from scanline.model.sampling_options import Defaults
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -42,7 +37,7 @@ def with_samples(found: Comparison, images: np.ndarray) -> Comparison:
         found,
         painted=replace(found.painted, images=images, bits_per_dim=found.painted.bits_per_dim[: len(images)]),
         sample_predictions=classify(CLASSIFIER, images),
-        sample_neighbours=nearest(images, TRAINING, NEIGHBOURS),
+        sample_neighbours=nearest(images, TRAINING, 1),
     )
 
 
@@ -118,62 +113,6 @@ def test_the_card_states_the_numbers_in_two_rows_of_a_table(found: Comparison) -
         " features 3.7 (0.4), 0.990 +- 0.005 bits/dim, no copies of training images (median distance to the nearest 49,"
         " of test images 39) |"
     )
-
-
-def test_completions_keep_the_upper_half_and_are_those_of_their_original(found: Comparison) -> None:
-    """The known prefix is prefilled once for all completions of an image, and never for those of another."""
-    assert found.completed.shape == (COMPLETED, COMPLETIONS, CONFIG.bytes)
-    assert found.known.tolist() == [True] * 15 + [False] * 15
-    assert (found.completed[:, :, :15] == found.originals[:, None, :15]).all()
-    assert len(np.unique(found.completed[0], axis=0)) == COMPLETIONS
-    for row in (0, 1, COMPLETED - 1):
-        alone = paint(MODEL, COMPLETED * COMPLETIONS, seed=4, known=found.originals[row], mask=found.known)
-        np.testing.assert_array_equal(found.completed[row], alone.images[row * COMPLETIONS : (row + 1) * COMPLETIONS])
-
-
-def test_the_sheets_show_the_images_that_their_names_say(found: Comparison) -> None:
-    pixels = {name: np.asarray(picture) for name, picture in sheets(found, CONFIG).items()}
-    first, sheet = found.painted.images[0].reshape(6, 5), pixels["unchosen"]
-    assert sheet.shape == (10 * 8, 7 + GAP + NEIGHBOURS * 7, 4)
-    np.testing.assert_array_equal(sheet[1:7, 1:6, 0], first)
-    np.testing.assert_array_equal(sheet[1:7, 14:19, 1], TRAINING[found.sample_neighbours.indices[0, 0]].reshape(6, 5))
-    assert (sheet[1:7, 1:6, 3] == 255).all()
-    assert (sheet[0, :, 3] == 0).all()
-    shown = {
-        "samples": first,
-        "tests": TEST[found.chosen[0]],
-        "unrecognised": found.painted.images[found.sample_predictions.confidence.argmin()],
-        "closest": found.painted.images[found.sample_neighbours.distances[:, 0].argmin()],
-    }
-    for name, image in shown.items():
-        np.testing.assert_array_equal(pixels[name][1:7, 1:6, 2], image.reshape(6, 5), err_msg=name)
-    completions = pixels["completions"][1:7, :, 0]
-    np.testing.assert_array_equal(completions[:3, 1:6], found.originals[0].reshape(6, 5)[:3])
-    assert (completions[3:, 1:6] == 128).all()
-    np.testing.assert_array_equal(completions[:, -6:-1], found.originals[0].reshape(6, 5))
-
-
-def test_a_report_of_colour_images_shows_the_numbers_of_its_evaluation(tmp_path: Path) -> None:
-    config = small_models.config(height=4, width=4, layers=1, **small_models.VARIANTS["pixels"])
-    model = small_models.model(config)
-    training, test = small_models.images(config, 80, seed=1), small_models.images(config, 100, seed=2)
-    data = LabelledData("cifar10", training, np.zeros(80, np.uint8), test, np.zeros(100, np.uint8))
-    found = compare(model, Classifier(4, 4, 3), data, bits_per_dim(model, test), 50, seed=0)
-    numbers = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 100}
-    numbers["quality"] = quality(found)
-    save_report("<dots & dots>", config, numbers, found, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    assert "<h1>&lt;dots &amp; dots&gt;</h1>" in page
-    text = html.unescape(re.sub(r"<[^>]*>", "|", page))
-    near = numbers["quality"]["nearest_training_image"]
-    assert f"least such distance|{near['samples_least']:.1f}|{near['test_images_least']:.1f}" in text
-    assert "8.000 ± 0.1000" in text
-    steps = "16 steps paint an image; each paints a pixel and predicts a mixture of logistics for a pixel"
-    assert steps in " ".join(text.split())
-    assert card_rows(numbers) in text
-    assert "airplane" in numbers["quality"]["classes"]["names"]
-    first = np.asarray(sheets(found, config)["samples"])[1:5, 1:5, :3]
-    np.testing.assert_array_equal(first.reshape(-1), found.painted.images[0])
 
 
 RNG = np.random.default_rng(0)
