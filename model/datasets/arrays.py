@@ -17,6 +17,7 @@ from scanline.model.named_files import check_file
 
 OF_KINDS = "x y image images img imgs data picture pictures label labels target targets class classes arr idx ubyte"
 KINDS = frozenset(OF_KINDS.split())
+IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # by the third byte
 NUMPY, ZIP = b"\x93NUMPY", b"PK\3\4"
 
 
@@ -54,7 +55,15 @@ def images_of(path: Path) -> Iterator[tuple[str, str, np.ndarray]]:
     for name, array in images.items():
         numbers = [found for other, found in labels.items() if _key(other) == _key(name) and len(found) == len(array)]
         for row, image in enumerate(as_images(array)):
-            yield name, str(int(numbers[0].reshape(-1)[row])) if numbers else "", image
+            yield name, _class_name(numbers[0].reshape(-1)[row]) if numbers else "", image
+
+
+def _class_name(label: np.generic) -> str:
+    """Return the name of a label's class, which is the name of a folder."""
+    if label.dtype.kind not in "US":
+        return str(int(label))
+    text = label.decode(errors="replace") if isinstance(label, bytes) else str(label)
+    return text.replace("/", "_").strip(".\0") or "_"
 
 
 def _key(name: str) -> list[str]:
@@ -62,17 +71,22 @@ def _key(name: str) -> list[str]:
 
 
 def _is_labels(array: np.ndarray) -> bool:
-    return array.dtype.kind in "ui" and array.size == len(array) and array.ndim <= 2
+    if array.ndim not in (1, 2) or array.size != len(array):
+        return False
+    return array.dtype.kind in "biuUS" or (array.dtype.kind == "f" and bool((array % 1 == 0).all()))
 
 
 def as_images(array: np.ndarray) -> np.ndarray:
-    """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none."""
+    """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none. What ends in 3 is one
+    image [H, W, 3]."""
     if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] not in (1, 3):
         array = np.moveaxis(array, 1, -1)
     if array.ndim == 4 and array.shape[3] == 1:
         array = array[..., 0]
     if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.shape[3:] not in ((), (3,)):
         raise RefusedError(f"it must hold uint8 [n, H, W] or [n, H, W, 3], not {array.dtype} {list(array.shape)}")
+    if array.ndim == 3 and array.shape[2] == 3 and array.size:
+        array = array[np.newaxis]
     if not array.size:
         raise RefusedError(f"it holds no images: its shape is {list(array.shape)}")
     return array
@@ -100,6 +114,6 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _idx(data: bytes) -> np.ndarray:
-    """Return the array of an IDX file of bytes."""
+    """Return the array of an IDX file."""
     shape = struct.unpack_from(f">{data[3]}I", data, 4)
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
+    return np.frombuffer(data, IDX_TYPES[data[2]], offset=4 + 4 * data[3]).reshape(shape)

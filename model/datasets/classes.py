@@ -16,7 +16,8 @@ from scanline.model.class_names import plain
 from scanline.model.config import MAX_CLASSES
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.folder import Pictures
-from scanline.model.datasets.sources import passed_over, printable
+from scanline.model.datasets.parts import PARTS
+from scanline.model.datasets.sources import left_out, passed_over, printable
 from scanline.model.datasets.split_folder import without
 
 ROW = re.compile(r":\d+$")  # of a table or an array
@@ -70,8 +71,14 @@ def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.nd
     letters but for capitals, or there are fewer than 2 or more than 1,000.
     """
     loose = [row for row, file in enumerate(pictures.files) if len(file.parts) < 2]
-    if len(loose) < len(pictures.files) and all(ROW.search(pictures.files[row].name) for row in loose):
+    are_rows = all(ROW.search(pictures.files[row].name) for row in loose)
+    if are_rows and len(loose) < len(pictures.files):
         pictures = without(pictures, dict.fromkeys(loose, "unlabelled"))
+    elif are_rows and loose:
+        said = f"; {left_out(pictures.refused)}" if pictures.refused else ""
+        raise DataError(
+            f"{folder} has no labels that are known as such, whole numbers or words beside the images{said}"
+        )
     elif loose:
         where = folder.joinpath(*sorted(pictures.classes_in)[0].parts[:1])
         raise DataError(
@@ -81,7 +88,8 @@ def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.nd
     roots = [folder / inner for inner in pictures.classes_in]
     inside = [path for root in roots if root.is_dir() for path in root.iterdir()]  # files of Parquet are in none
     with_pictures = {file.parts[0] for file in pictures.files}
-    subfolders = sorted(with_pictures | {p.name for p in inside if p.is_dir() and not passed_over(p.name)})
+    named = {p.name for p in inside if p.is_dir() and not passed_over(p.name) and p.name.lower() not in PARTS}
+    subfolders = sorted(with_pictures | named)
     if empty := [name for name in subfolders if name not in with_pictures]:
         raise DataError(f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read")
     if not 2 <= len(subfolders) <= MAX_CLASSES:

@@ -46,7 +46,7 @@ def read(directory: Path, name: str) -> tuple[Path, bytes]:
 def unpacked(path: Path) -> bytes:
     """Return the bytes of a file, plain or gzipped; DataError where they are not whole, or too many."""
     try:
-        if path.suffix != ".gz":
+        if path.suffix.lower() != ".gz":
             return read_file(path)
         check_file(path)
         with gzip.open(path) as file:

@@ -27,7 +27,7 @@ class GivenPicture:
 
 def is_many(path: Path) -> bool:
     """Return whether a path may have several pictures."""
-    return path != STREAM and (path.is_dir() or path.suffix == parquet.SUFFIX or is_array(path))
+    return path != STREAM and (path.is_dir() or parquet.is_parquet(path) or is_array(path))
 
 
 def given_pictures(paths: Sequence[Path], config: ModelConfig, refused: list[Refused]) -> list[GivenPicture]:

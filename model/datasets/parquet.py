@@ -13,10 +13,17 @@ from scanline.model.datasets.parquet_pages import check_pages
 from scanline.model.extras import MissingExtraError
 from scanline.model.named_files import check_file
 
-SUFFIX = ".parquet"
-ROWS = 16  # read at once
+MAGIC = b"PAR1"  # a file's first bytes
 LABELS = ("label", "labels", "fine_label", "class")
 LONGEST_LABEL = 1000  # bytes
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a file is one, by its first bytes: Hugging Face's cache calls it by its digest."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def rows_of(path: Path) -> int:
@@ -36,11 +43,11 @@ def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
     with _opened(path) as opened:
         features = _features(opened.schema_arrow)
         leaves = _leaves(path, opened.schema_arrow, features)
-        repeated = check_pages(path, opened.metadata, leaves)
+        repeated, at_once = check_pages(path, opened.metadata, leaves)
     names = features.get(leaves[1], {}).get("names") if len(leaves) > 1 else None
     row = 0
     with _opened(path, repeated) as opened:
-        for batch in _batches(opened, leaves):
+        for batch in _batches(opened, leaves, at_once):
             if row + batch.num_rows > opened.metadata.num_rows:
                 raise DataError(f"{path} has more rows than it says")
             pictures = _values(path, batch, leaves[0], LARGEST_FILE)
@@ -50,10 +57,10 @@ def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
                 row += 1
 
 
-def _batches(opened: Any, leaves: list[str]) -> Iterator[Any]:
+def _batches(opened: Any, leaves: list[str], at_once: int) -> Iterator[Any]:
     """Yield some rows after others; row groups one by one, since each has a dictionary of its own."""
     for group in range(opened.num_row_groups):
-        yield from opened.iter_batches(ROWS, row_groups=[group], columns=leaves)
+        yield from opened.iter_batches(at_once, row_groups=[group], columns=leaves)
 
 
 def _class_name(label: Any, names: Any) -> str:
@@ -63,7 +70,10 @@ def _class_name(label: Any, names: Any) -> str:
             return ""
         if names and label < len(names):
             label = names[label]
-    return "" if label is None else str(label).replace("/", "_")
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    text = "" if label is None else str(label).replace("/", "_")
+    return text.replace(".", "_") if text in (".", "..") else text
 
 
 @contextmanager
@@ -102,7 +112,8 @@ def _leaves(path: Path, schema: Any, features: dict[str, Any]) -> list[str]:
     picture = f"{structs[0]}.bytes" if structs else binary[0]
     classes = [name for name, about in features.items() if about.get("_type") == "ClassLabel"]
     named = sorted(classes, key=lambda name: name not in LABELS)
-    labels = [f.name for f in schema if not types.is_nested(f.type)]
+    odd = (types.is_nested, types.is_null, types.is_decimal)
+    labels = [f.name for f in schema if not any(is_odd(f.type) for is_odd in odd)]
     label = next((name for name in (*named, *LABELS) if name in labels and name != picture), None)
     return [picture] if label is None else [picture, label]
 

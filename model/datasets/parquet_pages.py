@@ -11,13 +11,15 @@ from scanline.model.datasets.files import DataError
 # A page of pictures, which are compressed themselves, has about as many bytes when it is unpacked; pages of labels are
 # small. So no page needs more than this, and a small file takes little memory.
 UNPACKED, RATIO = 1 << 22, 100
+ROWS = 16  # read at once; each may be as large as its page, since encodings repeat the begin of the row before
 FLAGS, NUMBERS, DOUBLE, BINARY, STRUCT = (1, 2), (4, 5, 6), 7, 8, 12  # types of fields
 
 
-def check_pages(path: Path, metadata: Any, leaves: list[str]) -> list[str]:
-    """Return which of these columns have dictionaries; DataError where a page of one unpacks to many more bytes than it
-    has. metadata: pyarrow's."""
+def check_pages(path: Path, metadata: Any, leaves: list[str]) -> tuple[list[str], int]:
+    """Return which of these columns have dictionaries, and how many rows to read at once; DataError where a page of one
+    unpacks to many more bytes than it has, or pyarrow would read another column with one. metadata: pyarrow's."""
     with_dictionary = dict.fromkeys(leaves, True)
+    largest = 0
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         for group in range(metadata.num_row_groups):
             for column in range(metadata.num_columns):
@@ -26,19 +28,26 @@ def check_pages(path: Path, metadata: Any, leaves: list[str]) -> list[str]:
                     with_dictionary[chunk.path_in_schema] &= chunk.has_dictionary_page
                     starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
                     start = min(start for start in starts if start)
-                    _check_chunk(path, data, start, start + chunk.total_compressed_size)
-    return [leaf for leaf, has_one in with_dictionary.items() if has_one]
+                    largest = max(largest, _largest_page(path, data, start, start + chunk.total_compressed_size))
+                elif chunk.path_in_schema.startswith(tuple(f"{leaf}." for leaf in leaves)):
+                    raise DataError(
+                        f"{path} has a column {chunk.path_in_schema}, whose name is read as one within another"
+                    )
+    return [leaf for leaf, has_one in with_dictionary.items() if has_one], 1 if largest > UNPACKED else ROWS
 
 
-def _check_chunk(path: Path, data: mmap, at: int, end: int) -> None:
-    """Check the pages of a column in a row group, which follow each other."""
+def _largest_page(path: Path, data: mmap, at: int, end: int) -> int:
+    """Return the bytes of the largest page of a column in a row group, whose pages follow each other."""
+    largest = 0
     while at < end:
         header = _Header(data, at)
         sizes = header.fields()
         unpacked, packed = sizes[2], sizes[3]
         if packed < 0 or unpacked > UNPACKED + RATIO * packed:
             raise DataError(f"{path} has a page of {packed:,} bytes that unpack to {unpacked:,}, as no pictures do")
+        largest = max(largest, unpacked)
         at = header.at + packed
+    return largest
 
 
 class _Header:

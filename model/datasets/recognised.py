@@ -23,6 +23,15 @@ CSV = SAVE.format(
 )
 HDF5 = SAVE.format("h5py", "h5py.File('FILE')", "f['x'][:]", "f['y'][:]") + ", with its own names for x and y"
 TORCH = SAVE.format("torch", "torch.load('FILE')", "f[0].numpy()", "f[1].numpy()")
+BINARY = (
+    SAVE.format(
+        "os",
+        "numpy.fromfile('FILE', 'uint8').reshape(-1, 3074)",
+        "f[:, 2:].reshape(-1, 3, 32, 32)",
+        "f[:, 1]",
+    )
+    + ", as CIFAR-100's are"
+)
 ARROW = "python -c \"import datasets; datasets.Dataset.from_file('FILE').to_parquet('FILE.parquet')\""
 BEGINNINGS = {
     rb"\x80[\x02-\x05]|\(dp": f"a Python pickle, as CIFAR-100's batches are; if you trust it, {PICKLE}",
@@ -36,6 +45,9 @@ BEGINNINGS = {
     rb"PK\x03\x04": "a zip archive; unpack it: unzip FILE",
     rb"7z\xbc\xaf|Rar!": "an archive; unpack it: 7z x FILE",
     rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd": "a compressed file; unpack it: tar xf FILE, or gunzip or its like",
+    rb"version https://git-lfs": "a pointer of Git LFS to the file itself; fetch it: git lfs pull",
+    rb"\s*(?i:<!doctype html|<html)": "a page of HTML; what was to be downloaded may be gone, or want a login",
+    rb"\x93scan": "a file of Scanline's codes; decompress it: scanline decompress FILE -o FOLDER",
     rb"SQLite format 3": "an SQLite database; write its pictures into a folder, each as a file",
     rb"%PDF": "a PDF; make pictures of its pages: pdftoppm -png FILE page",
     rb"\x1aE\xdf\xa3|.{4}ftyp(?!avi|hei|mif)": "a film; make pictures of it: ffmpeg -i FILE %05d.png",
@@ -54,4 +66,6 @@ def what_it_is(path: Path) -> str:
     what = next((what for pattern, what in KINDS.items() if pattern.match(begin)), "")
     if not what and path.suffix.lower() == ".csv":
         what = "a csv table; for --data make a folder of its pictures, or an array"
+    if not what and path.suffix.lower() == ".bin":
+        what = f"numbers without a header, in a layout of their publisher's; {BINARY}"
     return what.replace("FILE", path.name)

@@ -14,9 +14,9 @@ from scanline.model.datasets import folder
 from scanline.model.datasets.arrays import as_images, is_array
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError, RefusedError
-from scanline.model.datasets.parquet import SUFFIX
+from scanline.model.datasets.parquet import is_parquet
 from scanline.model.datasets.recognised import what_it_is
-from scanline.model.datasets.sources import Refused
+from scanline.model.datasets.sources import Refused, left_out
 from scanline.model.datasets.split import Images, Subset, split_by_content
 from scanline.model.datasets.split_folder import split_by_folders
 from scanline.model.named_files import check_file
@@ -98,7 +98,10 @@ def open_data(
     else:
         raise DataError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
     # By content: of an image and its copies one stays, so that no test image is trained on, whatever files are called.
-    split = split_by_content(images, str(path), is_test)
+    try:
+        split = split_by_content(images, str(path), is_test)
+    except DataError as error:
+        raise DataError(f"{error}; {left_out(refused)}" if refused else str(error)) from None
     sides = (Subset(images, split.train), Subset(images, split.test))
     whole = ImageSet(
         *sides,
@@ -118,7 +121,7 @@ def open_data(
 
 def _has_pictures(path: Path) -> bool:
     """Return whether a path is a folder of pictures or a file of them, but for a .npy file, which is mapped."""
-    return path.is_dir() or path.suffix == SUFFIX or (path.suffix.lower() != ".npy" and is_array(path))
+    return path.is_dir() or is_parquet(path) or (path.suffix.lower() != ".npy" and is_array(path))
 
 
 def open_for(config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda *_: None) -> ImageSet:

@@ -18,6 +18,7 @@ from scanline.model.named_files import read_file
 Source = Path | bytes | np.ndarray  # a file, its bytes, or an image [H, W] or [H, W, 3] uint8
 ABOUT = "README.md"  # what a folder says of itself
 DIGITS = re.compile(r"(\d+)")
+ADDED = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information")
 NAMED = 20  # files of a line; a folder may hold thousands
 
 
@@ -56,7 +57,7 @@ def sources(root: Path, refused: list[Refused]) -> Iterator[tuple[Path, Source]]
     """
     for path in [root] if root.is_file() else files_below(root, refused):
         name = Path(path.name) if path == root else path.relative_to(root)
-        if path.suffix == parquet.SUFFIX:
+        if parquet.is_parquet(path):
             for row, (label, data) in enumerate(parquet.pictures_of(path)):
                 yield _place(name, path.stem, label, row), data
         elif arrays.is_array(path):
@@ -82,7 +83,7 @@ def count(root: Path) -> int:
     """Return how many pictures `sources` yields at most; DataError where a table says something impossible."""
     total = 0
     for path in [root] if root.is_file() else files_below(root, []):
-        if path.suffix == parquet.SUFFIX:
+        if parquet.is_parquet(path):
             total += parquet.rows_of(path)
         else:
             total += arrays.count(path) if arrays.is_array(path) else 1
@@ -105,8 +106,9 @@ def picture_bytes(source: Path | bytes) -> bytes:
 
 
 def passed_over(name: str) -> bool:
-    """Return whether a file or folder is not looked at: a hidden one, or what macOS adds to its archives."""
-    return name.startswith(".") or name == "__MACOSX"
+    """Return whether a file or folder is not looked at: a hidden one, or what macOS adds to its archives and network
+    drives to folders, thumbnails and deleted files."""
+    return name.startswith(".") or name in ADDED
 
 
 def natural(name: str) -> list[tuple[int, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model.datasets.folder import Pictures
-from scanline.model.datasets.parts import PARTS, parts_among
+from scanline.model.datasets.parts import PARTS, parts_alone, parts_among
 from scanline.model.datasets.sources import Refused, listed, printable
 
 TO = {"train": "to train on", "test": "to test on", "validation": "to validate on"}
@@ -20,8 +20,23 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     Pictures to validate on are the test pictures where there are no others; otherwise they are refused, as those in no
     part are. `classes`: so are test pictures of no class of the training pictures, as of sets that withhold them.
     """
-    kinds = parts_among({name for file in pictures.files for name in file.parent.parts})
-    part = [_part(file, kinds) for file in pictures.files]
+    below: dict[Path, set[str]] = {}  # the names of the folders in each folder
+    for folder in {
+        folder for parent in {file.parent for file in pictures.files} for folder in (parent, *parent.parents)
+    }:
+        if folder.name:
+            below.setdefault(folder.parent, set()).add(folder.name)
+    kinds = parts_among({name for names in below.values() for name in names}, below.values())
+    # A name below parts of several kinds is a class, also if it has a word for a part.
+    kinds_above: dict[str, set[str]] = {}
+    for folder, names in below.items():
+        for name in names & kinds.keys():
+            kinds_above.setdefault(name, set()).add(kinds.get(folder.name, ""))
+    classes_too = {name for name, above in kinds_above.items() if len(above - {""}) > 1}
+    part = [_part(file, kinds, classes_too) for file in pictures.files]
+    by_names = parts_alone(file.stem for file in pictures.files) if set(part) == {""} else {}
+    if by_names:
+        part = [by_names[file.stem] for file in pictures.files]
     there = set(part)
     if there == {""}:
         return pictures
@@ -65,6 +80,8 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
         for its in sorted(there & TO.keys())
     ]
     notes = [] if kinds.keys() <= PARTS.keys() else [", ".join(notes)]
+    if by_names:
+        notes = ["what is to train and to test on, the names of the files say"]
     kept = without(replace(pictures, is_test=is_test, classes_in=frozenset(above), notes=tuple(notes)), why)
     return replace(kept, files=tuple(file for row, file in enumerate(inner) if row not in why))
 
@@ -83,9 +100,13 @@ def without(pictures: Pictures, why: dict[int, str]) -> Pictures:
     )
 
 
-def _part(file: Path, kinds: dict[str, str]) -> str:
-    """Return the part of a file; "" for none. A folder to test on within one to train on is to test on."""
-    found = {kinds.get(name, "") for name in file.parent.parts}
+def _part(file: Path, kinds: dict[str, str], classes_too: set[str]) -> str:
+    """Return the part of a file; "" for none. A folder to test on within one to train on is to test on, unless its name
+    is also a class."""
+    found: set[str] = set()
+    for name in file.parent.parts:
+        if name in kinds and not (found and name in classes_too):
+            found.add(kinds[name])
     return next((kind for kind in ("test", "validation", "train") if kind in found), "")
 
 
@@ -94,4 +115,5 @@ def _without_part(file: Path, part: str, kinds: dict[str, str]) -> Path:
     names: Sequence[str] = file.parts
     place = next((place for place, name in enumerate(names) if kinds.get(name) == part), -1)
     above = [name for name in names[: max(place, 0)] if name not in kinds]
+    above = [name for number, name in enumerate(above) if name not in above[:number]]  # archives repeat it
     return Path(*above, *names[place + 1 :])

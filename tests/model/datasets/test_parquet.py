@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scanline.model.datasets import DataError
 from scanline.model.datasets.parquet_pages import UNPACKED
 from scanline.model.datasets.source import open_data
 from tests.support.pictures import encode, noise
@@ -32,12 +33,14 @@ columns = {"bytes": pyarrow.array([bytes.fromhex(picture)] * rows)}
 labels = pyarrow.array(range(rows))
 if column == "list":
     columns["list"] = pyarrow.array([[value]] * 2 + [[]] * (rows - 2))
-elif column != "label":
+elif column not in ("label", "label.x"):
     columns[column] = repeated
-else:
+elif column == "label":
     labels = repeated
 pictures = pyarrow.StructArray.from_arrays([*columns.values()], [*columns])
 table = pyarrow.table({"image": pictures, "label": labels})
+if column == "label.x":
+    table = table.append_column(column, repeated)
 parquet.write_table(table, path, dictionary_pagesize_limit=1 << 30, write_batch_size=1, **options)
 """
 READ = """
@@ -52,6 +55,18 @@ try:
 except DataError as error:
     print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+# A value of 60 MB, of which one MB does not compress, and 19 rows that say to have the same beginning.
+REPEATS = """
+import os, sys
+import pyarrow
+from pyarrow import parquet
+
+value = os.urandom(1 << 20) + bytes(60 << 20)
+table = pyarrow.table({"image": pyarrow.array([value] * 20, pyarrow.binary())})
+encoding = {"image": "DELTA_BYTE_ARRAY"}
+options = {"compression": "zstd", "use_dictionary": False, "column_encoding": encoding, "data_page_size": 1 << 40}
+parquet.write_table(table, sys.argv[1], **options)
 """
 
 
@@ -70,6 +85,13 @@ CASES: dict[str, tuple[str, str, int, dict[str, Any], str]] = {  # what is large
     "large labels": ("label", "large_string", LARGE, {"use_dictionary": False}, "in the column label, more than 1,000"),
     "labels of a large page": ("label", "string", 1 << 26, {}, "has a page of"),
     "a sibling": ("path", "string", 1 << 26, {}, f"({ROWS}, 12)"),
+    "a column that is named as a part of another": (
+        "label.x",
+        "string",
+        1 << 26,
+        {},
+        "a column label.x, whose name is",
+    ),
     "a list": ("list", "string", 1 << 26, {}, f"({ROWS}, 12)"),
 }
 
@@ -84,6 +106,30 @@ def test_a_small_file_takes_little_memory(tmp_path: Path, case: str) -> None:
     said, megabytes = ran(READ, str(path)).strip().splitlines()
     assert expected in said
     assert int(megabytes) < MOST
+
+
+def test_values_that_repeat_the_row_before_are_read_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    ran(REPEATS, str(path))
+    said, megabytes = ran(READ, str(path)).strip().splitlines()
+    assert NO_PICTURE in said
+    assert int(megabytes) < MOST
+
+
+def test_a_parquet_file_is_one_by_its_content(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    pictures = [encode(picture) for picture in noise(20, 3, 4)]
+    for name, labels in (("a.PARQUET", [1.0, 2.0] * 10), ("3f9ab0", [".", ".."] * 10)):
+        table = pyarrow.table({"image": pictures, "label": labels, "none": pyarrow.nulls(20)})
+        parquet.write_table(table, tmp_path / name)
+        found = open_data(tmp_path / name, classes=True)
+        assert found.labels is not None
+        assert found.labels.names == (("1", "2") if name.startswith("a") else ("_", "__"))
+    (tmp_path / "pointer.parquet").write_text("version https://git-lfs.github.com/spec/v1")
+    with pytest.raises(DataError, match=r"pointer.parquet is a pointer of Git LFS"):
+        open_data(tmp_path / "pointer.parquet")
 
 
 def test_a_picture_in_many_rows_is_read_once(tmp_path: Path) -> None:

@@ -34,6 +34,10 @@ SPLIT = [
     ("TrainData", "ValidationData"),
     ("archive/data/TRAIN", "archive/data/dev"),
     ("training/train", "training/val"),
+    ("training-set", "test-a"),
+    ("Training", "PublicTest"),
+    ("train", "held-out"),
+    ("chest/train", "chest/chest/test"),
 ]
 
 
@@ -68,6 +72,50 @@ def test_a_class_of_trains_is_a_class(tmp_path: Path) -> None:
     files = [f"{name}/{number}.png" for name in ("car", "train") for number in range(20)]
     found = open_data(folder(tmp_path / "whole", *files), classes=True)
     assert (found.has_parts, found.labels and found.labels.names) == (False, ("car", "train"))
+
+
+def test_a_class_called_test_is_one_within_parts(tmp_path: Path) -> None:
+    files = [f"{part}/{name}/{n}.png" for part in ("train", "test") for name in ("other", "test") for n in range(3)]
+    found = open_data(folder(tmp_path / "split", *files), classes=True)
+    assert (sizes(found), found.labels and found.labels.names) == ((6, 6), ("other", "test"))
+    files = [f"{name}/{number}.png" for name in ("fail", "pass", "test") for number in range(20)]
+    found = open_data(folder(tmp_path / "beside", *files), classes=True)
+    assert (sum(sizes(found)), found.labels and found.labels.names) == (40, ("fail", "pass"))
+    assert len(found.refused) == 20
+
+
+def test_files_of_one_folder_are_parts_by_their_names_where_all_are(tmp_path: Path) -> None:
+    files = [f"{part}_{number}.png" for part in ("train", "test") for number in range(5)]
+    found = open_data(folder(tmp_path / "all", *files))
+    assert (sizes(found), found.has_parts, len(found.notes)) == ((5, 5), True, 1)
+    assert not open_data(folder(tmp_path / "some", *files, "0.png")).has_parts
+
+
+def test_a_set_of_copies_says_what_is_left_out(tmp_path: Path) -> None:
+    folder(tmp_path, "0.png")
+    (tmp_path / "1.png").write_bytes(b"version https://git-lfs.github.com/spec/v1")
+    (tmp_path / "@eaDir").mkdir()
+    (tmp_path / "@eaDir" / "thumbnail.png").write_bytes(encode(noise(3, 4, seed=1)))
+    with pytest.raises(DataError, match=r"one distinct picture; .*1 left out: 1.png: it is a pointer of Git LFS"):
+        open_data(tmp_path)
+
+
+def test_an_array_that_ends_in_3_is_one_image_and_words_are_labels(tmp_path: Path) -> None:
+    colours = noise(2, 5, 4, 3)
+    np.save(tmp_path / "a.npy", colours[0])
+    np.save(tmp_path / "b.npy", colours[1])
+    found = open_data(tmp_path)
+    assert (sizes(found), found.size) == ((1, 1), "4x5 RGB")
+    (tmp_path / "labelled").mkdir()
+    np.save(tmp_path / "labelled" / "images.npy", noise(20, 5, 4))
+    for labels in (np.array(["cat", "dog"] * 10), np.array([True, False] * 10), np.array([1.0, 0.0] * 10)):
+        np.save(tmp_path / "labelled" / "labels.npy", labels)
+        found = open_data(tmp_path / "labelled", classes=True)
+        assert found.labels is not None
+        assert len(found.labels.names) == 2
+    np.save(tmp_path / "labelled" / "labels.npy", labels / 3)
+    with pytest.raises(DataError, match="has no labels that are known as such"):
+        open_data(tmp_path / "labelled", classes=True)
 
 
 def test_what_is_in_no_part_is_named_and_a_test_folder_beside_others_is_not_trained_on(tmp_path: Path) -> None:
