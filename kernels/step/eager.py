@@ -13,8 +13,9 @@ def recurrent_step(
     z: torch.Tensor,  # [B, H, C], changed in place
 ) -> torch.Tensor:
     """Update s and z IN PLACE and return y [B, H, M], as `reference.recurrent_step`."""
-    s.addcmul_(phi_k.unsqueeze(-1), v.unsqueeze(-2))
-    z.add_(phi_k)
+    s.addcmul_(phi_k.unsqueeze(-1), v.unsqueeze(-2))  # eq. 18: += phi(k) v^T
+    z.add_(phi_k)  # eq. 19
+    # eq. 20: what the query reads of the state
     numerator = torch.matmul(phi_q.unsqueeze(-2), s).squeeze(-2)
     normaliser = (phi_q * z).sum(dim=-1, keepdim=True)
     return numerator / (normaliser + EPSILON)

@@ -19,9 +19,10 @@ from scanline.kernels.attention.reference import EPSILON
 from scanline.kernels.feature_maps import feature_map as known_map
 from scanline.kernels.triton.pdl import options, wait
 
-# Of s in one program, and in one of its warps: a head of 32 x 32, so that no sum crosses warps, no program is partly
-# empty, and 32 programs fit an SM (sm_90: 64 registers); 8 loads of 16 bytes of float32 for each thread.
-ELEMENTS = WARP_ELEMENTS = 1024
+# Numbers of s in one program, and in one of its warps: a head of 32 x 32, so that no sum crosses warps, no program is
+# partly empty, and 32 programs fit an SM (sm_90: 64 registers); 8 loads of 16 bytes of float32 for each thread.
+WARP_ELEMENTS = 1024
+ELEMENTS = WARP_ELEMENTS
 
 
 def fused_recurrent_step(
@@ -43,37 +44,69 @@ def fused_recurrent_step(
     heads, key_width, value_width = check(projected, s, z, deferred, feature_map)
     if len(projected) != len(slots):
         raise ValueError(f"projections {list(projected.shape)} do not fit {len(slots)} slots")
-    y = projected.new_zeros(len(slots), heads * value_width) if y is None else y
-    h, c, m, warps = tile(heads, key_width, value_width, elements)
-    grid = (len(slots), triton.cdiv(heads, h))
+    if y is None:
+        y = projected.new_zeros(len(slots), heads * value_width)
+    block_h, block_c, block_m, warps = tile(heads, key_width, value_width, elements)
+    period = deferred.shape[1] + 1  # steps from one writing of s and z to the next
+    grid = (len(slots), triton.cdiv(heads, block_h))
     _step[grid](
-        projected, s, z, deferred, position, slots, y, heads, key_width, value_width, deferred.shape[1] + 1, step_bytes,
-        EPSILON, feature_map, at_once, h, c, m, num_warps=warps, **options(chained),
-    )  # fmt: skip
+        projected,
+        s,
+        z,
+        deferred,
+        position,
+        slots,
+        y,
+        heads,
+        key_width,
+        value_width,
+        period,
+        step_bytes,
+        EPSILON,
+        feature_map,
+        at_once,
+        block_h,
+        block_c,
+        block_m,
+        num_warps=warps,
+        **options(chained),
+    )
     return y
 
 
 def check(
-    projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, deferred: torch.Tensor, feature_map: str
+    projected: torch.Tensor,
+    s: torch.Tensor,
+    z: torch.Tensor,
+    deferred: torch.Tensor,
+    feature_map: str,
 ) -> tuple[int, int, int]:
     """Return H, C and M; ValueError where the feature map is unknown or the sizes do not fit."""
     known_map(feature_map)
     count, heads, key_width, value_width = s.shape
-    row = heads * (key_width + value_width)
-    fits = projected.shape[1] == row + heads * key_width and z.shape == s.shape[:3]
-    if not fits or deferred.shape != (count, deferred.shape[1], row):
-        arrays = {"projections": projected, "s": s, "z": z, "deferred": deferred}
+    deferred_width = heads * (key_width + value_width)
+    projected_width = deferred_width + heads * key_width
+    fits = (
+        projected.shape[1] == projected_width
+        and z.shape == s.shape[:3]
+        and deferred.shape == (count, deferred.shape[1], deferred_width)
+    )
+    arrays = {"projections": projected, "s": s, "z": z, "deferred": deferred}
+    if not fits:
         sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
         raise ValueError(f"{sizes} do not fit")
-    assert all(array.is_contiguous() for array in (projected, s, z, deferred))
+    assert all(array.is_contiguous() for array in arrays.values())
     return heads, key_width, value_width
 
 
 def tile(heads: int, key_width: int, value_width: int, elements: int = ELEMENTS) -> tuple[int, int, int, int]:
-    """Return how many heads, keys and values a program has, padded, and its warps."""
-    c, m = triton.next_power_of_2(key_width), triton.next_power_of_2(value_width)
-    h = min(triton.next_power_of_2(heads), max(1, elements // (c * m)))
-    return h, c, m, max(1, min(16, h * c * m // WARP_ELEMENTS))
+    """Return how many heads, keys and values a program has, padded to powers of two, and its warps."""
+    block_c = triton.next_power_of_2(key_width)
+    block_m = triton.next_power_of_2(value_width)
+    head_elements = block_c * block_m
+    block_h = min(triton.next_power_of_2(heads), max(1, elements // head_elements))
+    warps = block_h * head_elements // WARP_ELEMENTS
+    return block_h, block_c, block_m, max(1, min(16, warps))
 
 
 @triton.jit
@@ -84,98 +117,131 @@ def phi(x, name: tl.constexpr):
 
 
 @triton.jit
-def inputs(first, keys, values, in_keys, in_values, width):
-    """Load queries and keys [h, C], before the feature map, and values [h, M] of the projection at `first`, whose
-    queries are `width` numbers."""
-    q = tl.load(first + keys, mask=in_keys, other=0.0)
-    k = tl.load(first + width + keys, mask=in_keys, other=0.0)
-    return q, k, tl.load(first + 2 * width + values, mask=in_values, other=0.0)
+def inputs(row, keys, values, in_keys, in_values, all_keys):
+    """Load queries and keys [h, C], before the feature map, and values [h, M] from a `row` of the projection: the
+    queries of all heads, `all_keys` numbers, then as many of their keys, then their values."""
+    q = tl.load(row + keys, mask=in_keys, other=0.0)
+    k = tl.load(row + all_keys + keys, mask=in_keys, other=0.0)
+    v = tl.load(row + 2 * all_keys + values, mask=in_values, other=0.0)
+    return q, k, v
 
 
 @triton.jit
-def add_deferred(state, total, rows, held, width, stride, keys, values, in_keys, in_values):
-    """Return s [h, C, M] and z [h, C] after the first `held` of the steps at `rows`, which lie `stride` apart and begin
-    with the `width` keys of all heads."""
-    for number in range(0, held):  # not unrolled: that takes twice the registers
-        k = tl.load(rows + number * stride + keys, mask=in_keys, other=0.0)
-        v = tl.load(rows + number * stride + width + values, mask=in_values, other=0.0)
+def add_deferred(state, key_sum, rows, count, all_keys, row_size, keys, values, in_keys, in_values):
+    """Return s [h, C, M] and z [h, C] after the first `count` of the deferred steps at `rows`. Each is a row of
+    `row_size` numbers: phi(k) of all heads, `all_keys` numbers, then their values."""
+    for number in range(0, count):  # not unrolled: that takes twice the registers
+        row = rows + number * row_size
+        k = tl.load(row + keys, mask=in_keys, other=0.0)
+        v = tl.load(row + all_keys + values, mask=in_values, other=0.0)
         state += k[:, :, None] * v[:, None, :]
-        total += k
-    return state, total
+        key_sum += k
+    return state, key_sum
 
 
 @triton.jit
-def add_at_once(state, total, rows, held, every: tl.constexpr, width, stride, keys, values, in_keys, in_values):
-    """As add_deferred, with zeros for the steps from `held` on, which change no bit: no load waits for `held`, which
+def add_at_once(
+    state, key_sum, rows, count, period: tl.constexpr, all_keys, row_size, keys, values, in_keys, in_values
+):
+    """As add_deferred, with zeros for the steps from `count` on, which change no bit: no load waits for `count`, which
     takes longer to come than the states of few images. A head of 32 takes 96 registers instead of 64."""
-    for number in tl.static_range(every - 1):
-        k = tl.load(rows + number * stride + keys, mask=in_keys, other=0.0)
-        v = tl.load(rows + number * stride + width + values, mask=in_values, other=0.0)
-        k, v = tl.where(number < held, k, 0.0), tl.where(number < held, v, 0.0)
+    for number in tl.static_range(period - 1):
+        row = rows + number * row_size
+        k = tl.load(row + keys, mask=in_keys, other=0.0)
+        v = tl.load(row + all_keys + values, mask=in_values, other=0.0)
+        k = tl.where(number < count, k, 0.0)
+        v = tl.where(number < count, v, 0.0)
         state += k[:, :, None] * v[:, None, :]
-        total += k
-    return state, total
+        key_sum += k
+    return state, key_sum
 
 
 @triton.jit
-def step(state, total, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
-    """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19), what its query reads of it [h, M], and phi(k)."""
+def step(state, key_sum, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
+    """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19), its y [h, M] (eq. 20), and phi(k)."""
     k = tl.where(in_keys, phi(k, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
     q = tl.where(in_keys, phi(q, feature_map), 0.0)
     state += k[:, :, None] * v[:, None, :]
-    total += k
+    key_sum += k
     numerator = tl.sum(q[:, :, None] * state, axis=1)
-    normaliser = tl.sum(q * total, axis=1)
-    return state, total, numerator / (normaliser[:, None] + epsilon), k
+    normaliser = tl.sum(q * key_sum, axis=1)
+    result = numerator / (normaliser[:, None] + epsilon)
+    return state, key_sum, result, k
 
 
 @triton.jit
 def _step(
-    projected, s, z, deferred, position, slots, y, heads,
-    key_width: tl.constexpr, value_width: tl.constexpr, every: tl.constexpr, step_bytes: tl.constexpr,
-    epsilon: tl.constexpr, feature_map: tl.constexpr, at_once: tl.constexpr, block_h: tl.constexpr,
-    block_c: tl.constexpr, block_m: tl.constexpr, chained: tl.constexpr,
-):  # fmt: skip
+    projected,  # [B, 2 H C + H M]
+    s,  # [S, H, C, M]
+    z,  # [S, H, C]
+    deferred,  # [S, period - 1, H (C + M)]
+    position,  # [S]
+    slots,  # [B]
+    y,  # [B, H M]
+    heads,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    period: tl.constexpr,
+    step_bytes: tl.constexpr,
+    epsilon: tl.constexpr,
+    feature_map: tl.constexpr,
+    at_once: tl.constexpr,
+    block_h: tl.constexpr,
+    block_c: tl.constexpr,
+    block_m: tl.constexpr,
+    chained: tl.constexpr,
+):
     # A program is a block of heads [h] of one image, and holds their whole states [h, C, M] in registers. Of many
     # images, states are most of what a step moves through memory: each number is loaded once and stored at most once.
     # The slot comes from the L2: see the early reads below.
     image = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + image, cache_modifier=".cg")
-    held = (tl.load(position + tl.maximum(slot, 0)) // step_bytes % every).to(tl.int32)
+    steps = tl.load(position + tl.maximum(slot, 0)) // step_bytes
+    count = (steps % period).to(tl.int32)  # of the steps that are deferred
+
+    # Where the numbers of this block's heads h, keys c and values m are in one image's keys, values and state.
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
-    own_heads = tl.where(slot < 0, 0, heads)  # masks every load of an empty slot
-    in_keys = (h[:, None] < own_heads) & (c[None, :] < key_width)
-    in_values = (h[:, None] < own_heads) & (m[None, :] < value_width)
+    live_heads = tl.where(slot < 0, 0, heads)  # masks every load of an empty slot
+    in_keys = (h[:, None] < live_heads) & (c[None, :] < key_width)
+    in_values = (h[:, None] < live_heads) & (m[None, :] < value_width)
     in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
     keys = h[:, None] * key_width + c[None, :]
     values = h[:, None] * value_width + m[None, :]
-    states = s + slot * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
-    sums = z + slot * heads * key_width + keys
-    width, stride = heads * key_width, heads * (key_width + value_width)
-    rows = deferred + slot * (every - 1) * stride
+    s_places = s + slot * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
+    z_places = z + slot * heads * key_width + keys
+    all_keys = heads * key_width
+    row_size = heads * (key_width + value_width)
+    rows = deferred + slot * (period - 1) * row_size
+
+    # Load s and z, and add the deferred steps, which they lack.
     # A hint that states should not evict weights and activations, which are read again, from the L2; not measured.
-    state = tl.load(states, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
-    total = tl.load(sums, mask=in_keys, other=0.0)
+    state = tl.load(s_places, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
+    key_sum = tl.load(z_places, mask=in_keys, other=0.0)
     if at_once:
-        state, total = add_at_once(state, total, rows, held, every, width, stride, keys, values, in_keys, in_values)
+        state, key_sum = add_at_once(
+            state, key_sum, rows, count, period, all_keys, row_size, keys, values, in_keys, in_values
+        )
     else:
-        state, total = add_deferred(state, total, rows, held, width, stride, keys, values, in_keys, in_values)
+        state, key_sum = add_deferred(state, key_sum, rows, count, all_keys, row_size, keys, values, in_keys, in_values)
     # The projection is the previous kernel's; s, z and `deferred` are read and written by this kernel only, and `slots`
     # and `position` were written before the previous kernel began, so they may be fetched early.
     wait(chained)
     if slot < 0:
         return
 
-    # Split the projection, step (eq. 18-20), and write the state back or what was added to it.
-    first = projected + image * heads * (2 * key_width + value_width)
-    q, k, v = inputs(first, keys, values, in_keys, in_values, width)
-    state, total, read, k = step(state, total, q, k, v, in_keys, epsilon, feature_map)
-    tl.store(y + image * heads * value_width + values, read, mask=in_values)
-    if held == every - 1:
-        tl.store(states, state.to(s.dtype.element_ty), mask=in_state, eviction_policy="evict_first")
-        tl.store(sums, total, mask=in_keys)
+    # Split the projection, and step (eq. 18-20).
+    projection = projected + image * heads * (2 * key_width + value_width)
+    q, k, v = inputs(projection, keys, values, in_keys, in_values, all_keys)
+    state, key_sum, result, k = step(state, key_sum, q, k, v, in_keys, epsilon, feature_map)
+    tl.store(y + image * heads * value_width + values, result, mask=in_values)
+
+    # In the last step of a period write the state back, else defer what this step added to it.
+    if count == period - 1:
+        tl.store(s_places, state.to(s.dtype.element_ty), mask=in_state, eviction_policy="evict_first")
+        tl.store(z_places, key_sum, mask=in_keys)
     else:
-        tl.store(rows + held * stride + keys, k, mask=in_keys)
-        tl.store(rows + held * stride + width + values, v, mask=in_values)
+        row = rows + count * row_size
+        tl.store(row + keys, k, mask=in_keys)
+        tl.store(row + all_keys + values, v, mask=in_values)

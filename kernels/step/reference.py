@@ -14,10 +14,15 @@ def recurrent_step(
 ) -> torch.Tensor:
     """Add phi(k) v^T to s (eq. 18) and phi(k) to z (eq. 19), both IN PLACE, and return
     y = phi(q)^T s / (phi(q)^T z + 1e-6) [B, H, M], the attention's part of eq. 20."""
+    batch, heads, _ = v.shape
     y = torch.empty_like(v)
-    for b in range(s.shape[0]):
-        for h in range(s.shape[1]):
-            s[b, h] += torch.outer(phi_k[b, h], v[b, h])
-            z[b, h] += phi_k[b, h]
-            y[b, h] = (phi_q[b, h] @ s[b, h]) / (phi_q[b, h] @ z[b, h] + EPSILON)
+    for b in range(batch):
+        for h in range(heads):
+            query = phi_q[b, h]
+            key = phi_k[b, h]
+            s[b, h] += torch.outer(key, v[b, h])  # eq. 18
+            z[b, h] += key  # eq. 19
+            numerator = query @ s[b, h]
+            normaliser = query @ z[b, h]
+            y[b, h] = numerator / (normaliser + EPSILON)
     return y

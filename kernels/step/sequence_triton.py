@@ -29,68 +29,116 @@ def fused_recurrent_sequence(
     """Step through positions begin..end-1 of each image, updating s, z and deferred IN PLACE. Return y [N B, H M]; rows
     of other positions are not written."""
     heads, key_width, value_width = check(projected, s, z, deferred, feature_map)
-    rows, batch = len(projected), len(s)
-    if not batch or rows % batch or not len(begin) == len(end) == batch:
+    rows = len(projected)
+    batch = len(s)
+    one_for_each = len(begin) == len(end) == batch
+    if batch == 0 or rows % batch != 0 or not one_for_each:
         raise ValueError(f"{rows} rows, {len(begin)} first and {len(end)} last positions do not fit {batch} images")
-    y = projected.new_zeros(rows, heads * value_width) if y is None else y
-    h, c, m, warps = tile(heads, key_width, value_width)
-    _sequence[(batch, triton.cdiv(heads, h))](
-        projected, s, z, deferred, at, begin, end, y, batch, heads, key_width, value_width, deferred.shape[1] + 1,
-        step_bytes, EPSILON, feature_map, h, c, m, num_warps=warps, enable_fp_fusion=False,
-    )  # fmt: skip
+    if y is None:
+        y = projected.new_zeros(rows, heads * value_width)
+    block_h, block_c, block_m, warps = tile(heads, key_width, value_width)
+    period = deferred.shape[1] + 1  # steps from one writing of s and z to the next
+    grid = (batch, triton.cdiv(heads, block_h))
+    _sequence[grid](
+        projected,
+        s,
+        z,
+        deferred,
+        at,
+        begin,
+        end,
+        y,
+        batch,
+        heads,
+        key_width,
+        value_width,
+        period,
+        step_bytes,
+        EPSILON,
+        feature_map,
+        block_h,
+        block_c,
+        block_m,
+        num_warps=warps,
+        enable_fp_fusion=False,
+    )
     return y
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sequence(
-    projected, s, z, deferred, at, begin, end, y, batch, heads,
-    key_width: tl.constexpr, value_width: tl.constexpr, every: tl.constexpr, step_bytes: tl.constexpr,
-    epsilon: tl.constexpr, feature_map: tl.constexpr, block_h: tl.constexpr, block_c: tl.constexpr,
+    projected,  # [N B, 2 H C + H M]
+    s,  # [B, H, C, M]
+    z,  # [B, H, C]
+    deferred,  # [B, period - 1, H (C + M)]
+    at,  # [1]
+    begin,  # [B]
+    end,  # [B]
+    y,  # [N B, H M]
+    batch,
+    heads,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    period: tl.constexpr,
+    step_bytes: tl.constexpr,
+    epsilon: tl.constexpr,
+    feature_map: tl.constexpr,
+    block_h: tl.constexpr,
+    block_c: tl.constexpr,
     block_m: tl.constexpr,
-):  # fmt: skip
-    # A program is a block of heads [h] of one image, as in fused_triton.
+):
+    # A program is a block of heads [h] of one image, with the places of fused_triton.
     image = tl.program_id(0).to(tl.int64)
-    first, stop = tl.load(begin + image), tl.load(end + image)
+    first = tl.load(begin + image)
+    stop = tl.load(end + image)
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
-    own_heads = tl.where(first < stop, heads, 0)  # masks every load of an image without positions
-    in_keys = (h[:, None] < own_heads) & (c[None, :] < key_width)
-    in_values = (h[:, None] < own_heads) & (m[None, :] < value_width)
+    live_heads = tl.where(first < stop, heads, 0)  # masks every load of an image without positions
+    in_keys = (h[:, None] < live_heads) & (c[None, :] < key_width)
+    in_values = (h[:, None] < live_heads) & (m[None, :] < value_width)
     in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
     keys = h[:, None] * key_width + c[None, :]
     values = h[:, None] * value_width + m[None, :]
 
     # The image's steps before its first position and up to its last, and how many of these s and z have at the end.
     before = tl.load(at) // step_bytes
-    done, steps = before + first, before + stop
-    written = steps // every * every
+    done = before + first
+    steps = before + stop
+    written = (steps // period) * period
 
     # The state stays in registers from the first position to the last.
-    states = s + image * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
-    sums = z + image * heads * key_width + keys
-    state = tl.load(states, mask=in_state, other=0.0).to(tl.float32)
-    total = tl.load(sums, mask=in_keys, other=0.0)
-    width, kept, stride = heads * key_width, heads * (key_width + value_width), heads * (2 * key_width + value_width)
-    rows = deferred + image * (every - 1) * kept
-    held = (done % every).to(tl.int32)
-    state, total = add_deferred(state, total, rows, held, width, kept, keys, values, in_keys, in_values)
-    row, last = first * batch + image, (stop - 1) * batch + image
-    q, k, v = inputs(projected + row * stride, keys, values, in_keys, in_values, width)
+    s_places = s + image * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
+    z_places = z + image * heads * key_width + keys
+    state = tl.load(s_places, mask=in_state, other=0.0).to(tl.float32)
+    key_sum = tl.load(z_places, mask=in_keys, other=0.0)
+    all_keys = heads * key_width
+    row_size = heads * (key_width + value_width)
+    projected_size = heads * (2 * key_width + value_width)
+    rows = deferred + image * (period - 1) * row_size
+    count = (done % period).to(tl.int32)
+    state, key_sum = add_deferred(state, key_sum, rows, count, all_keys, row_size, keys, values, in_keys, in_values)
+    row = first * batch + image
+    last = (stop - 1) * batch + image
+    q, k, v = inputs(projected + row * projected_size, keys, values, in_keys, in_values, all_keys)
     for number in range(done, steps):
         # The next position's inputs are on their way while this one's are computed; after the last one, its own again.
-        following = projected + tl.minimum(row + batch, last) * stride
-        next_q, next_k, next_v = inputs(following, keys, values, in_keys, in_values, width)
-        state, total, read, k = step(state, total, q, k, v, in_keys, epsilon, feature_map)
-        tl.store(y + row * heads * value_width + values, read, mask=in_values)
+        following = projected + tl.minimum(row + batch, last) * projected_size
+        next_q, next_k, next_v = inputs(following, keys, values, in_keys, in_values, all_keys)
+        state, key_sum, result, k = step(state, key_sum, q, k, v, in_keys, epsilon, feature_map)
+        tl.store(y + row * heads * value_width + values, result, mask=in_values)
         # As if stored and loaded between two steps. The places beyond the state stay zero: their keys and values are.
         rounded = state.to(s.dtype.element_ty).to(tl.float32)
-        state = tl.where((number + 1) % every == 0, rounded, state)
+        state = tl.where((number + 1) % period == 0, rounded, state)
         if number + 1 == written:
-            tl.store(states, state.to(s.dtype.element_ty), mask=in_state)
-            tl.store(sums, total, mask=in_keys)
+            tl.store(s_places, state.to(s.dtype.element_ty), mask=in_state)
+            tl.store(z_places, key_sum, mask=in_keys)
+        # What s and z lack at the end is deferred.
         if number >= written:
-            tl.store(rows + (number - written) * kept + keys, k, mask=in_keys)
-            tl.store(rows + (number - written) * kept + width + values, v, mask=in_values)
+            deferred_row = rows + (number - written) * row_size
+            tl.store(deferred_row + keys, k, mask=in_keys)
+            tl.store(deferred_row + all_keys + values, v, mask=in_values)
         row += batch
-        q, k, v = next_q, next_k, next_v
+        q = next_q
+        k = next_k
+        v = next_v
