@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.kernels.cpu.shape import Arrays, Shape
+from scanline.kernels.cpu.shape import CODES, Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
 ABI = 13
@@ -25,22 +25,45 @@ LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MAX_THREADS = 1024
 
-_i64, _pointer = ctypes.c_int64, ctypes.c_void_p
+_i64 = ctypes.c_int64
+_f32 = ctypes.c_float
+_pointer = ctypes.c_void_p
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = (("data", _pointer), ("size", _i64))
+    _fields_ = (
+        ("data", _pointer),
+        ("size", _i64),
+    )
 
 
 class _Codes(ctypes.Structure):
-    _fields_ = (("width", _i64), *((name, _pointer) for name in ("code", "at", "value", "range")))
+    _fields_ = (
+        ("width", _i64),
+        ("code", _pointer),
+        ("at", _pointer),
+        ("value", _pointer),
+        ("range", _pointer),
+    )
 
 
 class _Slots(ctypes.Structure):
     _fields_ = (
         ("count", _i64),
-        *((name, _pointer) for name in ("s", "z", "conv_state", "position", "images", "known", "bits", "seed")),
-        *((name, _pointer) for name in ("index", "temperature", "label", "known_bits", "partner", "guidance")),
+        ("s", _pointer),
+        ("z", _pointer),
+        ("conv_state", _pointer),
+        ("position", _pointer),
+        ("images", _pointer),
+        ("known", _pointer),
+        ("bits", _pointer),
+        ("seed", _pointer),
+        ("index", _pointer),
+        ("temperature", _pointer),
+        ("label", _pointer),
+        ("known_bits", _pointer),
+        ("partner", _pointer),
+        ("guidance", _pointer),
         ("codes", ctypes.POINTER(_Codes)),
     )
 
@@ -69,37 +92,44 @@ class Network:
         Raises ValueError if this processor cannot run that, if there is no network of that shape, or if the tensors are
         not those it needs; MemoryError if there is no memory for it.
         """
-        known = instruction_sets()
+        available_sets = instruction_sets()
         self.process = os.getpid()  # whose threads it has
-        self.isa, self.shape = isa or known[0], shape
-        if self.isa not in known:
-            raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(known)}")
+        self.isa = isa or available_sets[0]
+        self.shape = shape
+        if self.isa not in available_sets:
+            raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(available_sets)}")
         if weights not in WEIGHT_TYPES:
             raise ValueError(f"weights are stored as {', '.join(WEIGHT_TYPES)}, not {weights!r}")
         if not 1 <= threads <= MAX_THREADS:
             raise ValueError(f"threads must be from 1 to {MAX_THREADS}, not {threads}")
         shape.check()
-        # `kept` owns the memory that the pointers name until the library has copied it.
-        kept = [tensor.detach().float().contiguous() for tensor in tensors]
-        crossing = (_Tensor * len(kept))(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in kept))
+        # `contiguous` owns the memory that the pointers name until the library has copied it.
+        contiguous = [tensor.detach().float().contiguous() for tensor in tensors]
+        count = len(contiguous)
+        structs = (_Tensor * count)(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in contiguous))
         self._network = _library().scanline_create(
-            ctypes.byref(shape), crossing, len(kept), WEIGHT_TYPES[weights], threads, self.isa.encode()
+            ctypes.byref(shape), structs, count, WEIGHT_TYPES[weights], threads, self.isa.encode()
         )
-        # EINVAL is left to the tensors, as the instruction set was checked; other numbers are the system's.
-        if not self._network and (reason := ctypes.get_errno()) != errno.EINVAL:
+        if not self._network:
+            reason = ctypes.get_errno()
             if reason == errno.ENOMEM:
                 raise MemoryError(f"there is no memory for a network with {threads} threads")
+            # EINVAL is left to the tensors, as the instruction set was checked; other numbers are the system's.
+            if reason == errno.EINVAL:
+                raise ValueError(f"number or sizes of the {count} tensors are not those the shape needs")
             raise ValueError(f"the system does not start {threads} threads")
-        if not self._network:
-            raise ValueError(f"number or sizes of the {len(kept)} tensors are not those the shape needs")
 
     def advance(self, slots: "Arrays | CheckedSlots", steps: int, chosen: np.ndarray | None = None) -> None:
         """Run up to `steps` steps of those of the slots `chosen` [n] int64, by default all, whose position is below N;
         slots: as in abi.h, changed IN PLACE. Of a guided image both slots are chosen."""
         checked = slots if isinstance(slots, CheckedSlots) else CheckedSlots(self.shape, slots)
-        chosen = np.ascontiguousarray(np.arange(checked.struct.count) if chosen is None else chosen, np.int64)
-        of_chosen = chosen.ctypes.data_as(_pointer)
-        if _library().scanline_advance(self._open(), ctypes.byref(checked.struct), of_chosen, len(chosen), steps):
+        if chosen is None:
+            chosen = np.arange(checked.struct.count)
+        chosen = np.ascontiguousarray(chosen, np.int64)
+        error = _library().scanline_advance(
+            self._open(), ctypes.byref(checked.struct), chosen.ctypes.data_as(_pointer), len(chosen), steps
+        )
+        if error:
             self.shape.check_numbers(checked.arrays)
             raise ValueError(f"slots must be from 0 to {checked.struct.count - 1}")
 
@@ -115,8 +145,8 @@ class Network:
         """Run known bytes start..stop-1 of every slot, n whole steps. Write their bits [B, stop - start] float64, the
         parameters [B, n, P] float32, and start and width of their intervals [B, stop - start, 2] int32."""
         self.shape.check_reading(slots, start, stop, bits, parameters, intervals)
-        written = [None if each is None else each.data_ptr() for each in (bits, parameters, intervals)]
-        _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *written)
+        results = [_address(tensor) for tensor in (bits, parameters, intervals)]
+        _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *results)
 
     def follow(
         self,
@@ -138,7 +168,7 @@ class Network:
         steps = _library().scanline_follow(
             self._open(),
             parameters.data_ptr(),
-            None if without is None else without.data_ptr(),
+            _address(without),
             path,
             len(parameters),
             seed,
@@ -185,18 +215,28 @@ class CheckedSlots:
     def __init__(self, shape: Shape, arrays: Arrays) -> None:
         """arrays: as in abi.h. Raises ValueError where they are not those that the shape needs."""
         shape.check_painting(arrays)
-        self.arrays, self.struct = arrays, _slots(arrays)
+        self.arrays = arrays
+        self.struct = _slots(arrays)
+
+
+def _address(tensor: torch.Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
 
 
 def _slots(tensors: Arrays) -> _Slots:
-    pointers = {name: _pointer(tensor.data_ptr()) for name, tensor in tensors.items()}
-    codes = {name: pointers.pop(f"code_{name}") for name in ("at", "value", "range") if f"code_{name}" in pointers}
     slots = _Slots(count=len(tensors["position"]))
-    if codes:
-        codes["code"] = pointers.pop("code")
-        slots.codes = ctypes.pointer(_Codes(width=tensors["code"].shape[1], **codes))
-    for name, pointer in pointers.items():
-        setattr(slots, name, pointer)
+    for name, tensor in tensors.items():
+        if name not in CODES:
+            setattr(slots, name, tensor.data_ptr())
+    if "code" in tensors:
+        codes = _Codes(
+            width=tensors["code"].shape[1],
+            code=tensors["code"].data_ptr(),
+            at=tensors["code_at"].data_ptr(),
+            value=tensors["code_value"].data_ptr(),
+            range=tensors["code_range"].data_ptr(),
+        )
+        slots.codes = ctypes.pointer(codes)
     return slots
 
 
@@ -229,7 +269,8 @@ def _load() -> ctypes.CDLL | str:
         _check_complete(LIBRARY.read_bytes())
         library = ctypes.CDLL(str(LIBRARY), use_errno=True)
         library.scanline_abi.restype = _i64
-        compiled, expected = library.scanline_abi(), expected_abi()
+        compiled = library.scanline_abi()
+        expected = expected_abi()
     except (OSError, AttributeError) as error:  # another machine's library, half a file, or another library
         return f"the cpu kernel cannot be loaded ({error}), install it again"
     if compiled != expected:
@@ -242,7 +283,19 @@ def _load() -> ctypes.CDLL | str:
     library.scanline_advance.restype = _i64
     library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer, _pointer]
     library.scanline_copy_slots.argtypes = [_pointer, _pointer, _pointer, _pointer, _i64]
-    library.scanline_follow.argtypes = [_pointer] * 3 + [ctypes.c_char_p, *[_i64] * 4, *[ctypes.c_float] * 2, _pointer]
+    library.scanline_follow.argtypes = [
+        _pointer,
+        _pointer,
+        _pointer,
+        ctypes.c_char_p,
+        _i64,
+        _i64,
+        _i64,
+        _i64,
+        _f32,
+        _f32,
+        _pointer,
+    ]
     library.scanline_follow.restype = _i64
     for name in ("destroy", "read", "copy_slots"):
         getattr(library, f"scanline_{name}").restype = None
@@ -251,8 +304,11 @@ def _load() -> ctypes.CDLL | str:
 
 def expected_abi() -> int:
     """Return what scanline_abi() must return: the version mixed with the sizes of the structs above."""
-    sizes = (ctypes.sizeof(crossing) for crossing in (Shape, _Slots, _Tensor))
-    return ABI | sum(size << shift for size, shift in zip(sizes, (16, 32, 48), strict=True))
+    abi = ABI
+    abi |= ctypes.sizeof(Shape) << 16
+    abi |= ctypes.sizeof(_Slots) << 32
+    abi |= ctypes.sizeof(_Tensor) << 48
+    return abi
 
 
 def _check_complete(elf: bytes) -> None:

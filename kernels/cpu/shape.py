@@ -12,67 +12,98 @@ from scanline.kernels.codec.coder import MIN_RANGE, WHOLE
 MAX_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
 STATE = ("s", "z", "position", "conv_state")
+# Of slots that are painted, beside their images.
+NUMBERS = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
 CODES = ("code", "code_at", "code_value", "code_range")  # of slots, of which images may be painted from codes
 PREDICTS = {"pixel_logistics": 0, "categorical": 1}
+# Arrays with more than one number of each slot; the others' types, where they are not int64.
+WIDE = ("s", "z", "conv_state", "images", "known", "code")
+TYPES = {
+    "bits": torch.float64,
+    "known_bits": torch.float64,
+    "guidance": torch.float32,
+    "temperature": torch.float32,
+}
 Arrays = dict[str, Tensor]
+
+# Of each number of abi.h's Shape, in its order: name, least, most.
+FIELDS = (
+    ("height", 1, LARGEST_IMAGE),
+    ("width", 1, LARGEST_IMAGE),
+    ("channels", 1, MAX_CHANNELS),
+    ("layers", 1, MAX_DEPTH),
+    ("heads", 1, MAX_WIDTH),
+    ("key_width", 1, MAX_WIDTH),
+    ("value_width", 1, MAX_WIDTH),
+    ("feed_forward", 1, MAX_WIDTH),
+    ("components", 1, MAX_WIDTH),
+    ("first", 0, 1),
+    ("step_bytes", 1, MAX_CHANNELS),
+    ("reads", 0, 1),
+    ("predicts", 0, 1),
+    ("pre_norm", 0, 1),
+    ("gelu", 0, 1),
+    ("concat", 0, 1),
+    ("axial", 0, 1),
+    ("exp_scale", 0, 1),
+    ("skip", 0, 1),
+    ("blocks", 0, MAX_DEPTH),
+    ("block_width", 0, MAX_WIDTH),
+    ("window_rows", 0, MAX_DEPTH),
+    ("window_columns", 0, MAX_DEPTH),
+    ("centred", 0, 1),
+    ("waves", 0, MAX_DEPTH),
+    ("wave_rows", 0, MAX_DEPTH),
+    ("wave_columns", 0, MAX_DEPTH),
+    ("outside", 0, 255),
+    ("classes", 0, MAX_DEPTH),
+    ("causal_conv", 0, 1),
+    ("class_biases", 0, 1),
+)
 
 
 class Shape(ctypes.Structure):
     """Sizes and options of a network, as in abi.h."""
 
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("height", "width", "channels", "layers", "heads", "key_width")),
-        *((name, ctypes.c_int64) for name in ("value_width", "feed_forward", "components", "first", "step_bytes")),
-        *((name, ctypes.c_int64) for name in ("reads", "predicts", "pre_norm", "gelu", "concat", "axial")),
-        *((name, ctypes.c_int64) for name in ("exp_scale", "skip", "blocks", "block_width", "window_rows")),
-        *((name, ctypes.c_int64) for name in ("window_columns", "centred", "waves", "wave_rows", "wave_columns")),
-        *((name, ctypes.c_int64) for name in ("outside", "classes", "causal_conv", "class_biases")),
-    )
+    _fields_ = tuple((name, ctypes.c_int64) for name, _, _ in FIELDS)
 
     def check(self) -> None:
         """Raise ValueError, one sentence, where there is no such network."""
         # Each number for itself first: what follows multiplies them, and nothing may overflow in the library's int64.
-        limits = {
-            **dict.fromkeys(("height", "width"), (1, LARGEST_IMAGE)),
-            **dict.fromkeys(("heads", "key_width", "value_width", "feed_forward", "components"), (1, MAX_WIDTH)),
-            **dict.fromkeys(("reads", "first", "pre_norm", "gelu", "concat", "axial"), (0, 1)),
-            **dict.fromkeys(("exp_scale", "skip", "centred", "causal_conv", "class_biases"), (0, 1)),
-            **dict.fromkeys(("window_rows", "window_columns", "wave_rows", "wave_columns"), (0, MAX_DEPTH)),
-            "channels": (1, MAX_CHANNELS),
-            "layers": (1, MAX_DEPTH),
-            "predicts": (0, len(PREDICTS) - 1),
-            "blocks": (0, MAX_DEPTH),
-            "block_width": (1 if self.blocks else 0, MAX_WIDTH),
-            "waves": (0, MAX_DEPTH),
-            "outside": (0, 255),
-            "classes": (0, MAX_DEPTH),
-        }
-        for name, (least, most) in limits.items():
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} must be from {least} to {most}, not {getattr(self, name)}")
+        for name, least, most in FIELDS:
+            number = getattr(self, name)
+            if not least <= number <= most:
+                raise ValueError(f"{name} must be from {least} to {most}, not {number}")
         # Then what no number says alone: sizes of tensors, and options that the library would read past, or not at all.
-        window, categorical = self.reads == READS["window"], self.predicts == PREDICTS["categorical"]
+        is_window = self.reads == READS["window"]
         width = self.heads * self.value_width
-        if self.height * self.width * self.channels > LARGEST_IMAGE:
+        step_bytes = self.channels if is_window else 1
+        if self.bytes > LARGEST_IMAGE:
             raise ValueError(f"an image has more than {LARGEST_IMAGE} bytes")
         if max(width, self.heads * self.key_width) > MAX_WIDTH:
             raise ValueError(f"heads x width is more than {MAX_WIDTH}")
-        if self.step_bytes != (self.channels if window else 1) or (categorical and self.step_bytes > 1):
+        if self.blocks and not self.block_width:
+            raise ValueError(f"block_width must be from 1 to {MAX_WIDTH}, not 0")
+        if self.step_bytes != step_bytes or (self._is_categorical and step_bytes > 1):
             raise ValueError(f"a step of this network cannot paint {self.step_bytes} bytes")
-        if self.skip and (categorical or not window):
+        if self.skip and (self._is_categorical or not is_window):
             raise ValueError("a skip needs a window, and means to move")
-        if window and (self.first or self.concat or not self.axial):
+        if is_window and (self.first or self.concat or not self.axial):
             raise ValueError("a network that reads a window has axial positions, added to it, and a start token")
-        if window and not self.window_columns:
+        if is_window and not self.window_columns:
             raise ValueError("a window has at least one column to the left")
         if self.class_biases and not self.classes:
             raise ValueError("biases of classes need classes")
-        if self.causal_conv and not window:
+        if self.causal_conv and not is_window:
             raise ValueError("a causal convolution needs a network that reads a window")
         if self.wave_rows > self.window_rows or self.wave_columns > self.window_columns:
             raise ValueError("the waves of a window reach beyond it")
         if self.concat and width % 2:
             raise ValueError(f"a concatenated embedding needs an even width, not {width}")
+
+    @property
+    def _is_categorical(self) -> bool:
+        return bool(self.predicts == PREDICTS["categorical"])
 
     @property
     def bytes(self) -> int:
@@ -82,8 +113,12 @@ class Shape(ctypes.Structure):
     @property
     def parameters(self) -> int:
         """P, the parameters of a step's distribution."""
-        k, c = self.components, self.step_bytes
-        return 256 if self.predicts == PREDICTS["categorical"] else int(k * (1 + 2 * c + c * (c - 1) // 2))
+        if self._is_categorical:
+            return 256
+        channels = self.step_bytes
+        pairs = channels * (channels - 1) // 2
+        of_component = 1 + 2 * channels + pairs  # weight, means and scales, coefficients
+        return int(self.components * of_component)
 
     def conv_state(self, count: int) -> tuple[int, ...]:
         """Return the sizes of what the convolutions of `count` slots keep, as in abi.h."""
@@ -92,16 +127,20 @@ class Shape(ctypes.Structure):
 
     def check_painting(self, slots: Arrays) -> None:
         """Raise ValueError where the slots are not those of abi.h; `check_numbers` for what may change in them."""
-        numbers = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
-        self._check(slots, (*STATE, "images", *numbers, *(CODES if "code" in slots else ())))
+        names: tuple[str, ...] = (*STATE, "images", *NUMBERS)
+        if "code" in slots:
+            names += CODES
+        self._check(slots, names)
 
     def check_numbers(self, slots: Arrays) -> None:
         """Raise ValueError where a slot's label is none, or it stands within a step or does not fit its partner."""
         self._check_labels(slots["label"])
         self._check_guided(slots)
-        position, first = slots["position"], self.first
-        if bool(((position < first) | ((position < self.bytes) & ((position - first) % self.step_bytes != 0))).any()):
-            raise ValueError(f"a position is before byte {first}, or within a step of {self.step_bytes} bytes")
+        position = slots["position"]
+        is_before = position < self.first
+        within_step = (position - self.first) % self.step_bytes != 0
+        if bool((is_before | ((position < self.bytes) & within_step)).any()):
+            raise ValueError(f"a position is before byte {self.first}, or within a step of {self.step_bytes} bytes")
         if "code" in slots:
             _check_codes(slots["code_at"], slots["code_value"], slots["code_range"], slots["partner"])
 
@@ -111,45 +150,56 @@ class Shape(ctypes.Structure):
         """Raise ValueError where `read` cannot run the bytes start .. stop - 1."""
         self._check(slots, (*STATE, "images", "label"))
         self._check_labels(slots["label"])
-        size = self.step_bytes
-        if not self.first <= start < stop <= self.bytes or (start - self.first) % size or (stop - start) % size:
+        if start == stop or not self._are_steps(start, stop):
             raise ValueError(f"cannot read bytes {start} to {stop} of images of {self.bytes} bytes")
-        count, n = len(slots["position"]), stop - start
-        _check_tensor("bits", bits, torch.float64, (count, n))
+        count = len(slots["position"])
+        length = stop - start
+        _check_tensor("bits", bits, torch.float64, (count, length))
         if parameters is not None:
-            _check_tensor("parameters", parameters, torch.float32, (count, n // size, self.parameters))
+            steps = length // self.step_bytes
+            _check_tensor("parameters", parameters, torch.float32, (count, steps, self.parameters))
         if intervals is not None:
-            _check_tensor("intervals", intervals, torch.int32, (count, n, 2))
+            _check_tensor("intervals", intervals, torch.int32, (count, length, 2))
 
     def check_following(self, parameters: Tensor, without: Tensor | None, at: int, length: int) -> None:
         """Raise ValueError where `follow` cannot draw `length` bytes from `at` on."""
-        stop, size = at + length, self.step_bytes
-        if not self.first <= at <= stop <= self.bytes or (at - self.first) % size or length % size:
+        stop = at + length
+        if not self._are_steps(at, stop):
             raise ValueError(f"cannot draw bytes {at} to {stop} of images of {self.bytes} bytes")
-        expected = torch.float32, (length // size, self.parameters)
-        _check_tensor("parameters", parameters, *expected)
+        size = (length // self.step_bytes, self.parameters)
+        _check_tensor("parameters", parameters, torch.float32, size)
         if without is not None:
-            _check_tensor("without", without, *expected)
+            _check_tensor("without", without, torch.float32, size)
+
+    def _are_steps(self, start: int, stop: int) -> bool:
+        """Return whether the bytes start .. stop - 1 are those of whole steps."""
+        whole = (start - self.first) % self.step_bytes == 0 and (stop - start) % self.step_bytes == 0
+        return whole and self.first <= start <= stop <= self.bytes
 
     def check_copying(self, slots: Arrays, sources: Tensor, targets: Tensor) -> None:
         """Raise ValueError where there are no such slots to copy."""
         self._check(slots, (*STATE, "images", "bits"))
+        count = len(slots["position"])
         for name, numbers in (("sources", sources), ("targets", targets)):
             _check_tensor(name, numbers, torch.int64, (len(sources),))
-            if bool(((numbers < 0) | (numbers >= len(slots["position"]))).any()):
-                raise ValueError(f"{name} must be from 0 to {len(slots['position']) - 1}")
+            if _any_outside(numbers, count):
+                raise ValueError(f"{name} must be from 0 to {count - 1}")
 
     def _check_guided(self, slots: Arrays) -> None:
         """Raise ValueError where the two slots of a guided image that is in flight do not fit each other."""
-        partner, position, label = slots["partner"], slots["position"], slots["label"]
-        rows = ((partner != 0) & (position < self.bytes)).nonzero().flatten()
+        partner = slots["partner"]
+        position = slots["position"]
+        has_class = slots["label"] != 0
+        is_guided = (partner != 0) & (position < self.bytes)
+        rows = is_guided.nonzero().flatten()
         if not len(rows):
             return
         others = rows + partner[rows]
-        if bool(((others < 0) | (others >= len(partner))).any()):
+        if _any_outside(others, len(partner)):
             raise ValueError(f"a partner must be from slot 0 to {len(partner) - 1}")
-        fits = (partner[others] == -partner[rows]) & (position[others] == position[rows])
-        fits &= (label[others] == 0) != (label[rows] == 0)
+        fits = partner[others] == -partner[rows]
+        fits &= position[others] == position[rows]
+        fits &= has_class[others] != has_class[rows]
         if not bool(fits.all()):
             raise ValueError("guided images need two slots at one position, one without a class")
 
@@ -157,34 +207,41 @@ class Shape(ctypes.Structure):
         if set(slots) != set(names):
             raise ValueError(f"the slots must have {', '.join(names)}, not {', '.join(slots)}")
         b = slots["position"].numel()
-        heads = (self.layers, b, self.heads, self.key_width)
-        expected = {
-            "s": (torch.float32, (*heads, self.value_width)),
-            "z": (torch.float32, heads),
-            "conv_state": (torch.float32, self.conv_state(b)),
-            "images": (torch.uint8, (b, self.bytes)),
-            "known": (slots["known"].dtype if "known" in slots else torch.bool, (b, self.bytes)),
-            "bits": (torch.float64, (b,)),
-            "known_bits": (torch.float64, (b,)),
-            "guidance": (torch.float32, (b,)),
-            "temperature": (torch.float32, (b,)),
-            "code": (torch.uint8, (b, *slots["code"].shape[1:2])) if "code" in slots else (torch.uint8, (b,)),
-        }
+        z = (self.layers, b, self.heads, self.key_width)
+        _check_tensor("s", slots["s"], torch.float32, (*z, self.value_width))
+        _check_tensor("z", slots["z"], torch.float32, z)
+        _check_tensor("conv_state", slots["conv_state"], torch.float32, self.conv_state(b))
+        _check_tensor("images", slots["images"], torch.uint8, (b, self.bytes))
+        if "known" in slots:
+            known = slots["known"]
+            _check_tensor("known", known, known.dtype, (b, self.bytes))
+            if known.dtype not in (torch.bool, torch.uint8):
+                raise ValueError(f"known must be of type bool or uint8, not {known.dtype}")
+        if "code" in slots:
+            code = slots["code"]
+            _check_tensor("code", code, torch.uint8, (b, *code.shape[1:2]))
         for name in names:
-            _check_tensor(name, slots[name], *expected.get(name, (torch.int64, (b,))))
-        if "known" in slots and slots["known"].dtype not in (torch.bool, torch.uint8):
-            raise ValueError(f"known must be of type bool or uint8, not {slots['known'].dtype}")
+            if name not in WIDE:
+                _check_tensor(name, slots[name], TYPES.get(name, torch.int64), (b,))
 
     def _check_labels(self, labels: Tensor) -> None:
-        if self.classes and bool(((labels < 0) | (labels > self.classes)).any()):
+        if self.classes and _any_outside(labels, self.classes + 1):
             raise ValueError(f"a label must be from 0 to {self.classes}")
 
 
 def _check_codes(at: Tensor, value: Tensor, range_: Tensor, partner: Tensor) -> None:
     """Raise ValueError where a slot's code is not that of a decoder."""
-    decodes = (range_ >= MIN_RANGE) & (range_ <= WHOLE) & (value >= 0) & (value < range_) & (at >= 0) & (partner == 0)
-    if not bool((decodes | (range_ == 0)).all()):
+    has_code = range_ != 0
+    fits = (range_ >= MIN_RANGE) & (range_ <= WHOLE)
+    fits &= (value >= 0) & (value < range_)
+    fits &= (at >= 0) & (partner == 0)
+    if bool((has_code & ~fits).any()):
         raise ValueError("a code has a range from 2^40 to 2^48, a value below it, and no guided image")
+
+
+def _any_outside(numbers: Tensor, stop: int) -> bool:
+    """Return whether one of the numbers is not from 0 to stop - 1."""
+    return bool(((numbers < 0) | (numbers >= stop)).any())
 
 
 def _check_tensor(name: str, tensor: Tensor, dtype: torch.dtype, size: tuple[int, ...]) -> None:
