@@ -40,7 +40,7 @@ class Decoder:
     def _fill(self) -> None:
         while self.range < MIN_RANGE:
             byte = self.code[self.at] if self.at < len(self.code) else 0
-            self.value = self.value << 8 | byte
+            self.value = (self.value << 8) | byte
             self.range <<= 8
             self.at += 1
 
@@ -54,34 +54,43 @@ class Encoder:
     """The code of symbols, each given by its (start, width), that are added little by little."""
 
     def __init__(self) -> None:
-        self.code, self.low, self.range = bytearray(), 0, WHOLE
+        self.code = bytearray()
+        self.low = 0
+        self.range = WHOLE
 
     def add(self, intervals: Iterable[Sequence[int]]) -> None:
         """Encode symbols; ValueError for a width below 1: no number lies in such an interval."""
-        code, low, range_ = self.code, self.low, self.range
+        code = self.code
+        low = self.low
+        range_ = self.range
         for start, width in intervals:
             if width < 1:
                 raise ValueError(f"a symbol has an interval of width {width}")
             unit = range_ >> PRECISION
-            low, range_ = low + unit * start, unit * width
+            low += unit * start
+            range_ = unit * width
             if low >= WHOLE:
                 _carry(code)
                 low -= WHOLE
             while range_ < MIN_RANGE:
                 code.append(low >> 40)
-                low, range_ = low << 8 & (WHOLE - 1), range_ << 8
-        self.low, self.range = low, range_
+                low = (low << 8) & (WHOLE - 1)
+                range_ <<= 8
+        self.low = low
+        self.range = range_
 
     def finish(self) -> bytes:
         """Return the shortest code of the symbols: at most 1 byte longer than their bits."""
         # of the numbers in the last interval, the one with most zeros at its end
         for zeros in range(48, -1, -8):
-            number = -(-self.low >> zeros) << zeros
+            rounded = -(-self.low >> zeros)  # up
+            number = rounded << zeros
             if number < self.low + self.range:
                 break
         if number >= WHOLE:
             _carry(self.code)
-        return bytes(self.code + (number & (WHOLE - 1)).to_bytes(6, "big")).rstrip(b"\0")
+        rest = number & (WHOLE - 1)
+        return bytes(self.code + rest.to_bytes(6, "big")).rstrip(b"\0")
 
 
 def encode(intervals: Iterable[Sequence[int]]) -> bytes:

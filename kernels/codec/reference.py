@@ -28,8 +28,10 @@ FARTHEST = 1 << 23  # of a mean
 MAX_FACTOR = 1 << 20
 # The inverse of a scale is bits by byte, in units of 2^-20: log2(e) / 127.5 / scale.
 RATE = 12441254689  # log2(e) / 127.5 in units of 2^-40
-FLOOR, MAX_RATE = 661836, 13011448  # -ln of the least scale in bits, and its inverse: PixelLogistics, "exp"
+FLOOR = 661836  # -ln of the least scale, in bits: PixelLogistics, "exp"
+MAX_RATE = 13011448  # the inverse of that scale
 MIN_SCALE = 105  # 0.0001 in units of 2^-20: PixelLogistics, "elu"
+_FRACTION = BIT - 1  # mask of the digits of bits behind the point
 
 # Returns where the intervals of a byte's values [...] begin, int64 [...], for values from 0 to 256.
 Starts = Callable[[torch.Tensor], torch.Tensor]
@@ -39,27 +41,37 @@ Choose = Callable[[Starts], torch.Tensor]  # returns the values int64 [...] of t
 
 def for_each_channel(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
     """Call `choose` for each byte of a step in order, under `parameters` [..., width]: to encode a byte, or find it."""
-    if isinstance(distribution, Categorical):
-        before = torch.nn.functional.pad(_weights(_below_largest(parameters)).cumsum(-1), (1, 0))
-        choose(lambda values: _start(before.gather(-1, values[..., None])[..., 0] * TOTAL // before[..., -1], values))
-    else:
+    if not isinstance(distribution, Categorical):
         _for_each_pixel_channel(distribution, parameters, choose)
+        return
+    weights = _weights(_below_largest(parameters))
+    sums = torch.nn.functional.pad(weights.cumsum(-1), (1, 0))  # of the weights of all smaller values
+    total = sums[..., -1]
+
+    def starts(values: torch.Tensor) -> torch.Tensor:
+        smaller = sums.gather(-1, values.unsqueeze(-1)).squeeze(-1)
+        cumulative = (smaller * TOTAL) // total
+        return _start(cumulative, values)
+
+    choose(starts)
 
 
 def intervals(
     distribution: Categorical | PixelLogistics, parameters: torch.Tensor, values: torch.Tensor
 ) -> torch.Tensor:
     """Return the starts and widths int64 [..., C, 2] of a step's bytes `values` [..., C], each given the earlier."""
-    found: list[torch.Tensor] = []
+    of_channels: list[torch.Tensor] = []
 
     def choose(starts: Starts) -> torch.Tensor:
-        value = values[..., len(found)].long()
+        channel = len(of_channels)
+        value = values[..., channel].long()
         start = starts(value)
-        found.append(torch.stack((start, starts(value + 1) - start), dim=-1))
+        width = starts(value + 1) - start
+        of_channels.append(torch.stack((start, width), dim=-1))
         return value
 
     for_each_channel(distribution, parameters, choose)
-    return torch.stack(found, dim=-2)
+    return torch.stack(of_channels, dim=-2)
 
 
 @dataclass(frozen=True)
@@ -73,47 +85,63 @@ class Readers:
 
     def targets(self) -> torch.Tensor:
         """Return a number [B] of the next symbol's interval."""
-        return (self.value // (self.range >> PRECISION)).clamp(max=TOTAL - 1)
+        unit = self.range >> PRECISION
+        return (self.value // unit).clamp(max=TOTAL - 1)
 
     def take(self, starts: torch.Tensor, widths: torch.Tensor) -> None:
         """Go past symbols with the intervals `starts` and `widths` [B]."""
         unit = self.range >> PRECISION
         self.range.copy_(unit * widths)
         self.value.copy_(torch.minimum(self.value - unit * starts, self.range - 1))
-        while bool((is_short := self.range < MIN_RANGE).any()):
-            byte = self.code.gather(1, self.at.clamp(max=self.code.shape[1] - 1)[:, None])[:, 0].long()
-            byte = byte.masked_fill(self.at >= self.code.shape[1], 0)
-            self.value.copy_(torch.where(is_short, self.value << 8 | byte, self.value))
+        is_short = self.range < MIN_RANGE
+        while bool(is_short.any()):
+            byte = self._next_bytes()
+            self.value.copy_(torch.where(is_short, (self.value << 8) | byte, self.value))
             self.range.copy_(torch.where(is_short, self.range << 8, self.range))
             self.at.add_(is_short)
+            is_short = self.range < MIN_RANGE
+
+    def _next_bytes(self) -> torch.Tensor:
+        """Return the next byte [B] int64 of each code, 0 behind its end."""
+        length = self.code.shape[1]
+        inside = self.at.clamp(max=length - 1)
+        byte = self.code.gather(1, inside.unsqueeze(1)).squeeze(1).long()
+        return byte.masked_fill(self.at >= length, 0)
 
 
 def decode(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, readers: Readers) -> torch.Tensor:
     """Return the bytes [B, C] uint8 of a step that codes have under `parameters` [B, width]; move the readers."""
-    found: list[torch.Tensor] = []
+    of_channels: list[torch.Tensor] = []
 
     def choose(starts: Starts) -> torch.Tensor:
         values = find(starts, readers.targets())
         start = starts(values)
-        readers.take(start, starts(values + 1) - start)
-        found.append(values)
+        width = starts(values + 1) - start
+        readers.take(start, width)
+        of_channels.append(values)
         return values
 
     for_each_channel(distribution, parameters, choose)
-    return torch.stack(found, dim=-1).to(torch.uint8)
+    return torch.stack(of_channels, dim=-1).to(torch.uint8)
 
 
 def histogram_starts(histogram: Sequence[float]) -> list[int]:
     """Return where the intervals of the 256 values of a first byte begin, and TOTAL, from their probabilities."""
     weights = [int(probability * (1 << 20)) + 1 for probability in histogram]
-    return [sum(weights[:value]) * TOTAL // sum(weights) for value in range(VALUES + 1)]
+    total = sum(weights)
+    starts = []
+    for value in range(VALUES + 1):
+        smaller = sum(weights[:value])
+        starts.append((smaller * TOTAL) // total)
+    return starts
 
 
 def find(starts: Starts, targets: torch.Tensor) -> torch.Tensor:
     """Return the values int64 [...] whose intervals hold the numbers `targets` [...] below TOTAL."""
     values = torch.zeros_like(targets)
     for step in (128, 64, 32, 16, 8, 4, 2, 1):
-        values = torch.where(starts(values + step) <= targets, values + step, values)
+        larger = values + step
+        values = torch.where(starts(larger) <= targets, larger, values)
     return values
 
 
@@ -131,47 +159,72 @@ class _Logistics:
 
     def edges(self, values: torch.Tensor) -> torch.Tensor:
         """Return how many bits [..., K] from each mean the bins of `values` [...] begin."""
-        return (values[..., None] * BYTE - BYTE // 2 - self.means) * self.rates >> 16
+        edges = values.unsqueeze(-1) * BYTE - BYTE // 2
+        return ((edges - self.means) * self.rates) >> 16
 
     def starts(self, values: torch.Tensor) -> torch.Tensor:
         """See Starts."""
         weights = _weights(self.below)
         total = weights.sum(-1) * (SURE // TOTAL)
-        cumulative = (weights * sigmoid(self.edges(values))).sum(-1) // total
-        cumulative = cumulative.masked_fill(values == 0, 0).masked_fill(values == VALUES, TOTAL)
+        below_edges = weights * sigmoid(self.edges(values))
+        cumulative = below_edges.sum(-1) // total
+        cumulative = cumulative.masked_fill(values == 0, 0)
+        cumulative = cumulative.masked_fill(values == VALUES, TOTAL)
         return _start(cumulative, values)
 
     def below_after(self, values: torch.Tensor) -> torch.Tensor:
         """Return `below` of the next channel: each component's weight times what it gave the bytes `values` [...]."""
-        is_black, is_white = (values == 0)[..., None], (values == VALUES - 1)[..., None]
+        # A bin has the probability sigmoid(upper edge) sigmoid(-lower edge) (1 - e^-width); black has no lower edge,
+        # white no upper one, and both are as wide as the rest of the line.
+        is_black = (values == 0).unsqueeze(-1)
+        is_white = (values == VALUES - 1).unsqueeze(-1)
         inner = log2_sigmoid(self.edges(values + 1)).masked_fill(is_white, 0)
         outer = log2_sigmoid(-self.edges(values)).masked_fill(is_black, 0)
-        width = log2((ONE - exp2(self.rates >> 4)).clamp(min=1)) - 30 * BIT
-        below = self.below - inner - outer - width.masked_fill(is_black | is_white, 0)
+        rest = (ONE - exp2(self.rates >> 4)).clamp(min=1)
+        width = log2(rest) - 30 * BIT
+        width = width.masked_fill(is_black | is_white, 0)
+        below = self.below - inner - outer - width
         return below - below.amin(-1, keepdim=True)
 
 
 def _for_each_pixel_channel(distribution: PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
-    k, c = distribution.components, distribution.channels
-    logits, raw_means, raw_scales, factors = parameters.split((k, k * c, k * c, k * distribution.coefficients), dim=-1)
+    k = distribution.components
+    c = distribution.channels
+    coefficients = distribution.coefficients  # of each component, one for each pair of channels
+    sizes = (k, k * c, k * c, k * coefficients)
+    logits, raw_means, raw_scales, raw_factors = parameters.split(sizes, dim=-1)
+
+    # All parameters as whole numbers: [..., K], [..., K, C], [..., K, C] and [..., K coefficients].
     below = _below_largest(logits)
-    means = (whole(raw_means, CENTRE).clamp(-FARTHEST, FARTHEST) + CENTRE).unflatten(-1, (k, c))
+    means = whole(raw_means, CENTRE).clamp(-FARTHEST, FARTHEST) + CENTRE
+    means = means.unflatten(-1, (k, c))
     rates = _rates(distribution.scale, raw_scales).unflatten(-1, (k, c))
-    factors = whole(factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
+    factors = whole(raw_factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
+
     errors: list[torch.Tensor] = []
     for channel in range(c):
+        # The errors of earlier channels move the means of this one.
         mean = means[..., channel]
-        for number, error in enumerate(errors, channel * (channel - 1) // 2):
-            mean = mean + (factors[..., number :: distribution.coefficients] * error >> 12)
-        logistics = _Logistics(below, mean.clamp(-FARTHEST, FARTHEST), rates[..., channel])
+        first = channel * (channel - 1) // 2
+        for number, error in enumerate(errors, first):
+            factor = factors[..., number::coefficients]
+            mean = mean + ((factor * error) >> 12)
+        mean = mean.clamp(-FARTHEST, FARTHEST)
+        logistics = _Logistics(below, mean, rates[..., channel])
         values = choose(logistics.starts)
         below = logistics.below_after(values)
-        errors.append(values[..., None] * BYTE - means[..., channel])
+        errors.append(values.unsqueeze(-1) * BYTE - means[..., channel])
+
+
+def round_shift(number: torch.Tensor, places: int) -> torch.Tensor:
+    """Return number / 2^places, rounded to the nearest whole number, halves up."""
+    half = 1 << (places - 1)
+    return (number + half) >> places
 
 
 def _weights(below: torch.Tensor) -> torch.Tensor:
     """Return 2^-below in units of 2^-20, rounded."""
-    return exp2(below) + 512 >> 10
+    return round_shift(exp2(below), 10)
 
 
 def _below_largest(logits: torch.Tensor) -> torch.Tensor:
@@ -184,36 +237,45 @@ def _rates(scale: str, raw: torch.Tensor) -> torch.Tensor:
     """Return the inverses of the logistics' scales, given by the parameters `raw`."""
     bits = whole(raw, BITS_OF_E)
     if scale == "exp":
-        return (exp2((bits + FLOOR).clamp(min=0)) >> 6) * MAX_RATE >> 24
+        power = exp2((bits + FLOOR).clamp(min=0)) >> 6
+        return (power * MAX_RATE) >> 24
+    power = exp2((-bits).clamp(min=0)) >> 10
     linear = whole(raw, 1 << 20).clamp(min=0)
-    return RATE // ((exp2((-bits).clamp(min=0)) >> 10) + linear + MIN_SCALE)
+    return RATE // (power + linear + MIN_SCALE)
 
 
 def whole(parameters: torch.Tensor, factor: int) -> torch.Tensor:
     """Return float32 parameters times a factor as whole numbers, rounded towards 0, from -MAX_VALUE, which is also
     what is not a number, to MAX_VALUE."""
     product = parameters.float() * float(factor)
-    return torch.where(product > -MAX_VALUE, product.clamp(max=MAX_VALUE), -MAX_VALUE).long()
+    limited = product.clamp(max=MAX_VALUE)
+    return torch.where(product > -MAX_VALUE, limited, -MAX_VALUE).long()
 
 
 def exp2(bits: torch.Tensor) -> torch.Tensor:
     """Return 2^(-bits / BIT) ONE for bits of at least 0."""
-    fraction = (bits & BIT - 1) << 8
-    return _between(exp2_table, fraction >> 16, fraction & 0xFFFF, 16) >> (bits >> 16).clamp(max=31)
+    fraction = (bits & _FRACTION) << 8
+    index = fraction >> 16
+    power = _between(exp2_table, index, fraction & 0xFFFF, 16)
+    places = (bits >> 16).clamp(max=31)
+    return power >> places
 
 
 def log2(number: torch.Tensor) -> torch.Tensor:
     """Return log2(number) BIT for numbers from 1 to 2 ONE - 1."""
     places = torch.frexp(number.double()).exponent.long() - 1
-    fraction = (number << 30 - places) - ONE
-    return (places << 16) + _between(log2_table, fraction >> 22, (fraction & (1 << 22) - 1) >> 6, 16)
+    fraction = (number << (30 - places)) - ONE
+    index = fraction >> 22
+    rest = fraction & 0x3FFFFF
+    return (places << 16) + _between(log2_table, index, rest >> 6, 16)
 
 
 def log2_sigmoid(bits: torch.Tensor) -> torch.Tensor:
     """Return log2(1 / (1 + 2^(-bits / BIT))) BIT."""
     power = exp2(bits.abs())
     index = (power >> 22).clamp(max=255)
-    return bits.clamp(max=0) - _between(log2_table, index, (power - (index << 22)) >> 6, 16)
+    rest = power - (index << 22)
+    return bits.clamp(max=0) - _between(log2_table, index, rest >> 6, 16)
 
 
 def sigmoid(bits: torch.Tensor) -> torch.Tensor:
@@ -232,4 +294,5 @@ def _between(table: Table, index: torch.Tensor, fraction: torch.Tensor, places: 
     """Return the value of a table at index + fraction / 2^places."""
     entries = _entries(table, index.device)
     first = entries[index]
-    return first + ((entries[index + 1] - first) * fraction >> places)
+    difference = entries[index + 1] - first
+    return first + ((difference * fraction) >> places)
