@@ -19,8 +19,9 @@ from scanline.kernels.attention import chunked
 log = logging.getLogger("scanline.kernels")
 
 MAX_HEAD_WIDTH = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
-# of the operator for training: float32 and wider heads need more registers than there are
-TRAINING_DTYPES, MAX_TRAINING_WIDTH = (torch.bfloat16,), 32
+# Of the operator for training: float32 and wider heads need more registers than there are.
+TRAINING_DTYPES = (torch.bfloat16,)
+MAX_TRAINING_WIDTH = 32
 
 Attention = Callable[..., tuple[torch.Tensor, ...]]
 
@@ -40,7 +41,8 @@ def causal_linear_attention(
         return chunked.causal_linear_attention(phi_q, phi_k, v, s, z, weight)
     if weight is None:
         return _on_gpu(phi_q, phi_k, v, s, z)
-    y, s, z = _on_gpu(*with_second_keys(phi_q, phi_k, v, weight), s, z)
+    phi_q, phi_k, v = with_second_keys(phi_q, phi_k, v, weight)
+    y, s, z = _on_gpu(phi_q, phi_k, v, s, z)
     return y[:, :, ::2], s, z
 
 
@@ -51,7 +53,8 @@ def causal_attention_of_projection(
     weight: torch.Tensor | None = None,  # [B, N]
 ) -> torch.Tensor | None:
     """Return y [B, N, H M] by one operator in training on a GPU; None where it does not run."""
-    value_width = projected.shape[2] // heads - 2 * key_width
+    head_width = projected.shape[2] // heads
+    value_width = head_width - 2 * key_width
     if (
         projected.device.type != gpu.TRAINING
         or not projected.requires_grad
@@ -71,16 +74,21 @@ def with_second_keys(
     """Return phi_q, phi_k and v of 2 N positions, whose even outputs are those of keys weighted by `weight` [B, N], for
     kernels without weights: after k_j comes a second key (w_j - 1) k_j, which only later queries see."""
     rest = phi_k * (weight - 1)[:, None, :, None].to(phi_k.dtype)
+    phi_q = phi_q.repeat_interleave(2, dim=2)
     phi_k = torch.stack((phi_k, rest), dim=3).flatten(2, 3)
-    return phi_q.repeat_interleave(2, dim=2), phi_k, v.repeat_interleave(2, dim=2)
+    v = v.repeat_interleave(2, dim=2)
+    return phi_q, phi_k, v
 
 
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    attention: Attention = chunked.causal_linear_attention
+    key_width = q.shape[-1]
+    value_width = v.shape[-1]
     one_type = q.dtype == k.dtype == v.dtype != torch.float64
-    if one_type and max(q.shape[-1], v.shape[-1]) <= MAX_HEAD_WIDTH:
+    if one_type and max(key_width, value_width) <= MAX_HEAD_WIDTH:
         gradients = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
-        return _best_on_gpu(q.device, q.dtype, q.shape[-1], v.shape[-1], gradients)(q, k, v, *state)
-    return chunked.causal_linear_attention(q, k, v, *state)
+        attention = _best_on_gpu(q.device, q.dtype, key_width, value_width, gradients)
+    return attention(q, k, v, *state)
 
 
 def keep_out_of_graphs() -> None:
@@ -97,8 +105,11 @@ def _best_on_gpu(
     device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
 ) -> Attention:
     """Return the Triton implementation where this GPU can run it at these widths, else the one in torch."""
-    what = f"causal attention of {key_width} x {value_width}, {dtype}{', with gradients' * gradients}"
-    if (reason := gpu.missing(device)) is None:
+    what = f"causal attention of {key_width} x {value_width}, {dtype}"
+    if gradients:
+        what += ", with gradients"
+    reason = gpu.missing(device)
+    if reason is None:
         # Only a run shows whether the kernels compile and fit the GPU's shared memory.
         try:
             from scanline.kernels.attention.triton import LONG

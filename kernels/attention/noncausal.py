@@ -15,11 +15,15 @@ def linear_attention(
     v: torch.Tensor,  # [B, H, S, M]
 ) -> torch.Tensor:
     """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where shapes do not fit."""
-    if (*phi_q.shape[:2], phi_q.shape[3]) != (*phi_k.shape[:2], phi_k.shape[3]) or phi_k.shape[:3] != v.shape[:3]:
+    batch, heads, _, key_width = phi_q.shape
+    keys = phi_k.shape[2]
+    if phi_k.shape != (batch, heads, keys, key_width) or v.shape[:3] != (batch, heads, keys):
         shapes = f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)}"
         raise ValueError(f"{shapes} do not fit")
-    wide = torch.promote_types(phi_q.dtype, torch.float32)
-    s = (phi_k.mT @ v).to(phi_q.dtype)  # [B, H, C, M]
-    z = phi_k.sum(dim=2, dtype=wide)  # [B, H, C]
-    normaliser = (phi_q.to(wide) @ z.unsqueeze(-1)) + EPSILON
-    return ((phi_q @ s).to(wide) / normaliser).to(v.dtype)
+    sum_dtype = torch.promote_types(phi_q.dtype, torch.float32)
+    s = phi_k.mT @ v  # [B, H, C, M]
+    z = phi_k.sum(dim=2, dtype=sum_dtype)  # [B, H, C]
+    numerator = phi_q @ s.to(phi_q.dtype)
+    normaliser = phi_q.to(sum_dtype) @ z.unsqueeze(-1)
+    y = numerator.to(sum_dtype) / (normaliser + EPSILON)
+    return y.to(v.dtype)

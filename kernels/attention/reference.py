@@ -26,18 +26,25 @@ def causal_linear_attention(
     arguments are not changed.
     """
     batch, heads, length, key_width = phi_q.shape
-    s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1]) if s is None else s
-    z = phi_q.new_zeros(batch, heads, key_width) if z is None else z
+    value_width = v.shape[-1]
+    if s is None:
+        s = phi_q.new_zeros(batch, heads, key_width, value_width)
+    if z is None:
+        z = phi_q.new_zeros(batch, heads, key_width)
     outputs = []
     for i in range(length):
-        s = s + phi_k[:, :, i, :, None] * v[:, :, i, None, :]
-        z = z + phi_k[:, :, i]
-        numerator = (phi_q[:, :, i, :, None] * s).sum(dim=2)
-        normaliser = (phi_q[:, :, i] * z).sum(dim=2)
-        outputs.append(numerator / (normaliser + EPSILON)[..., None])
+        query = phi_q[:, :, i]
+        key = phi_k[:, :, i]
+        value = v[:, :, i].unsqueeze(-2)
+        s = s + key.unsqueeze(-1) * value  # eq. 10
+        z = z + key  # eq. 11
+        numerator = (query.unsqueeze(-1) * s).sum(dim=2)
+        normaliser = (query * z).sum(dim=2) + EPSILON
+        outputs.append(numerator / normaliser.unsqueeze(-1))  # eq. 12
         if weight is not None:
-            rest = phi_k[:, :, i] * (weight[:, i, None, None] - 1)
-            s = s + rest[..., None] * v[:, :, i, None, :]
+            # This query has seen the key once; later ones see it `weight` times.
+            rest = key * (weight[:, i, None, None] - 1)
+            s = s + rest.unsqueeze(-1) * value
             z = z + rest
     return torch.stack(outputs, dim=2), s, z
 
@@ -49,13 +56,15 @@ def linear_attention(
 ) -> torch.Tensor:
     """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4)."""
     batch, heads, length, _ = phi_q.shape
-    y = v.new_zeros(batch, heads, length, v.shape[-1])
+    keys, value_width = v.shape[2:]
+    y = v.new_zeros(batch, heads, length, value_width)
     for b in range(batch):
         for i in range(length):
             numerator = torch.zeros_like(y[b, :, i])
             normaliser = torch.zeros_like(y[b, :, i, 0])
-            for j in range(v.shape[2]):
-                similarity = (phi_q[b, :, i] * phi_k[b, :, j]).sum(dim=-1)
+            query = phi_q[b, :, i]
+            for j in range(keys):
+                similarity = (query * phi_k[b, :, j]).sum(dim=-1)
                 numerator = numerator + similarity.unsqueeze(-1) * v[b, :, j]
                 normaliser = normaliser + similarity
             y[b, :, i] = numerator / (normaliser + EPSILON).unsqueeze(-1)

@@ -7,14 +7,23 @@ of one head of one image. One launch computes each segment's own sums; a program
 in this folder. A weight w_j of position j multiplies its key for later queries, not for its own.
 """
 
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
 
 from scanline.kernels.attention.reference import EPSILON
-from scanline.kernels.attention.walks_triton import _dot, _places, _weights_of_sums
+from scanline.kernels.attention.walks_triton import (
+    _add_keys,
+    _add_queries,
+    _dot,
+    _places,
+    _sum_gradients,
+)
 
-SEGMENT, CHUNK = 128, 32  # positions
+SEGMENT = 128  # positions
+CHUNK = 32
 
 
 def causal_attention_of_projection(
@@ -34,48 +43,54 @@ def _attention(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return y, the normalisers [B, H, N], and the sums over each segment, [B, H, segments, C, M] and [.., C]."""
     projected = projected.contiguous()
-    y, normaliser, s, z = _outputs(projected, heads, key_width)
-    weight = None if weight is None else weight.contiguous()
-    _launch(_segment_sums, projected, weight, s, z, heads=heads, key_width=key_width)
-    _launch(_attend, projected, weight, s, z, y, normaliser, heads=heads, key_width=key_width)
-    return y, normaliser, s, z
+    if weight is not None:
+        weight = weight.contiguous()
+    y, normalisers, s, z = _outputs(projected, heads, key_width)
+    launch = partial(_launch, heads=heads, key_width=key_width)
+    launch(_segment_sums, projected, weight, s, z)
+    launch(_attend, projected, weight, s, z, y, normalisers)
+    return y, normalisers, s, z
 
 
 @torch.library.custom_op("scanline::causal_attention_of_projection_backward", mutates_args=())
 def _gradient(
-    g: torch.Tensor,  # [B, N, H M]: of y
+    grad_y: torch.Tensor,  # [B, N, H M]
     projected: torch.Tensor,
     weight: torch.Tensor | None,
     y: torch.Tensor,
-    normaliser: torch.Tensor,
+    normalisers: torch.Tensor,
     s: torch.Tensor,
     z: torch.Tensor,
     heads: int,
     key_width: int,
 ) -> torch.Tensor:
-    projected, g = projected.contiguous(), g.contiguous()
-    weight = None if weight is None else weight.contiguous()
-    s_after, z_after, grad = torch.empty_like(s), torch.empty_like(z), torch.empty_like(projected)
-    given = projected, weight, y, normaliser, g
-    _launch(_later_sums, *given, s_after, z_after, heads=heads, key_width=key_width)
-    _launch(_query_gradients, *given, s, z, grad, heads=heads, key_width=key_width)
-    _launch(_key_value_gradients, *given, s_after, z_after, grad, heads=heads, key_width=key_width)
+    projected = projected.contiguous()
+    grad_y = grad_y.contiguous()
+    if weight is not None:
+        weight = weight.contiguous()
+    r_after = torch.empty_like(s)
+    t_after = torch.empty_like(z)
+    grad = torch.empty_like(projected)
+    inputs = (projected, weight, y, normalisers, grad_y)
+    launch = partial(_launch, heads=heads, key_width=key_width)
+    launch(_later_sums, *inputs, r_after, t_after)
+    launch(_query_gradients, *inputs, s, z, grad)
+    launch(_key_value_gradients, *inputs, r_after, t_after, grad)
     return grad
 
 
 def _outputs(
     projected: torch.Tensor, heads: int, key_width: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    batch, length, _ = projected.shape
-    values = projected.shape[2] - 2 * heads * key_width
-    state = batch, heads, triton.cdiv(length, SEGMENT), key_width
-    new = projected.new_empty
-    return (
-        new(batch, length, values),
-        new(batch, heads, length, dtype=torch.float32),
-        new(*state, values // heads, dtype=torch.float32),
-        new(*state, dtype=torch.float32),
-    )
+    batch, length, width = projected.shape
+    all_values = width - 2 * heads * key_width
+    segments = triton.cdiv(length, SEGMENT)
+    y = projected.new_empty(batch, length, all_values)
+    new_sums = partial(projected.new_empty, dtype=torch.float32)
+    normalisers = new_sums((batch, heads, length))
+    s = new_sums((batch, heads, segments, key_width, all_values // heads))
+    z = new_sums((batch, heads, segments, key_width))
+    return y, normalisers, s, z
 
 
 @_attention.register_fake
@@ -84,7 +99,7 @@ def _(projected, weight, heads, key_width):
 
 
 @_gradient.register_fake
-def _(g, projected, weight, y, normaliser, s, z, heads, key_width):
+def _(grad_y, projected, weight, y, normalisers, s, z, heads, key_width):
     return torch.empty_like(projected, memory_format=torch.contiguous_format)
 
 
@@ -93,8 +108,9 @@ def _save(ctx, inputs, output):
     ctx.save_for_backward(projected, weight, *output)
 
 
-def _backward(ctx, g, *_):
-    return _gradient(g, *ctx.saved_tensors, *ctx.sizes), None, None, None
+def _backward(ctx, grad_y, *_):
+    grad = _gradient(grad_y, *ctx.saved_tensors, *ctx.sizes)
+    return grad, None, None, None
 
 
 _attention.register_autograd(_backward, setup_context=_save)
@@ -111,17 +127,18 @@ def run_once(device: torch.device, heads: int, key_width: int, value_width: int)
 def _launch(kernel: triton.JITFunction, projected: torch.Tensor, *tensors: object, heads: int, key_width: int) -> None:
     batch, length, width = projected.shape
     value_width = width // heads - 2 * key_width
-    blocks = [max(16, triton.next_power_of_2(size)) for size in (key_width, value_width)]
-    kernel[(batch * heads, triton.cdiv(length, SEGMENT))](
-        projected, *tensors, heads, length, key_width, value_width, EPSILON, SEGMENT, CHUNK, *blocks,
-        num_warps=4, num_stages=1,
-    )  # fmt: skip
+    block_c = max(16, triton.next_power_of_2(key_width))
+    block_m = max(16, triton.next_power_of_2(value_width))
+    grid = (batch * heads, triton.cdiv(length, SEGMENT))
+    sizes = (heads, length, key_width, value_width, EPSILON, SEGMENT, CHUNK, block_c, block_m)
+    kernel[grid](projected, *tensors, *sizes, num_warps=4, num_stages=1)
 
 
 @triton.jit
 def _rows(x, heads, n, length, width, offset, d, size: tl.constexpr):
     """Load columns offset + d, d < size, of positions n of this program's image from x [B, N, width], else zero."""
-    row = (tl.program_id(0) // heads).to(tl.int64) * length + n
+    image = (tl.program_id(0) // heads).to(tl.int64)
+    row = image * length + n
     inside = (n < length)[:, None] & (d < size)[None, :]
     return tl.load(x + row[:, None] * width + offset + d[None, :], mask=inside, other=0.0)
 
@@ -129,7 +146,8 @@ def _rows(x, heads, n, length, width, offset, d, size: tl.constexpr):
 @triton.jit
 def _put(x, value, heads, n, length, width, offset, d, size: tl.constexpr):
     """Store what `_rows` loads."""
-    row = (tl.program_id(0) // heads).to(tl.int64) * length + n
+    image = (tl.program_id(0) // heads).to(tl.int64)
+    row = image * length + n
     inside = (n < length)[:, None] & (d < size)[None, :]
     tl.store(x + row[:, None] * width + offset + d[None, :], value.to(x.dtype.element_ty), mask=inside)
 
@@ -139,7 +157,16 @@ def _phi(x, n, length, d, size: tl.constexpr):
     """Return elu(x) + 1 of rows that `_rows` has loaded, and its derivative, both float32; zero beyond the end."""
     inside = (n < length)[:, None] & (d < size)[None, :]
     slope = tl.where(inside, tl.exp(tl.minimum(x.to(tl.float32), 0.0)), 0.0)
-    return tl.maximum(x.to(tl.float32), 0.0) + slope, slope
+    features = tl.maximum(x.to(tl.float32), 0.0) + slope
+    return features, slope
+
+
+@triton.jit
+def _features(x, heads, n, length, width, offset, c, key_width: tl.constexpr):
+    """Load queries or keys, as `_rows`; return `_phi` of them."""
+    raw = _rows(x, heads, n, length, width, offset, c, key_width)
+    features, slope = _phi(raw, n, length, c, key_width)
+    return features, slope
 
 
 @triton.jit
@@ -147,9 +174,18 @@ def _weights(weight, heads, n, length):
     """Return how often the keys of positions n [n] count for later queries."""
     counts = tl.full(n.shape, 1.0, tl.float32)
     if weight is not None:
-        row = (tl.program_id(0) // heads).to(tl.int64) * length + n
+        image = (tl.program_id(0) // heads).to(tl.int64)
+        row = image * length + n
         counts = tl.load(weight + row, mask=n < length, other=0.0)
     return counts
+
+
+@triton.jit
+def _uses(n, counts):
+    """Return how often each query [n, 1] counts each key [1, n] of the chunk: its own once, and no later one."""
+    is_earlier = n[:, None] > n[None, :]
+    is_own = n[:, None] == n[None, :]
+    return tl.where(is_earlier, counts[None, :], tl.where(is_own, 1.0, 0.0))
 
 
 @triton.jit
@@ -157,159 +193,260 @@ def _sum_of(s, z, first, end, c, m, key_width: tl.constexpr, value_width: tl.con
     """Return the sums [C, M] and [C] over segments first..end-1."""
     in_keys = c < key_width
     state = tl.zeros((c.shape[0], m.shape[0]), tl.float32)
-    total = tl.zeros((c.shape[0],), tl.float32)
-    own = tl.program_id(0).to(tl.int64) * tl.num_programs(1)
+    key_sum = tl.zeros((c.shape[0],), tl.float32)
+    head = tl.program_id(0).to(tl.int64)
+    index = head * tl.num_programs(1)
     for segment in range(first, end):
-        states, totals = _places(s, z, own + segment, c, m, key_width, value_width)
-        state += tl.load(states, mask=in_keys[:, None] & (m < value_width)[None, :], other=0.0)
-        total += tl.load(totals, mask=in_keys, other=0.0)
-    return state, total
+        s_places, z_places = _places(s, z, index + segment, c, m, key_width, value_width)
+        state += tl.load(s_places, mask=in_keys[:, None] & (m < value_width)[None, :], other=0.0)
+        key_sum += tl.load(z_places, mask=in_keys, other=0.0)
+    return state, key_sum
 
 
 @triton.jit
-def _put_sums(s, z, state, total, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
-    own = tl.program_id(0).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
-    states, totals = _places(s, z, own, c, m, key_width, value_width)
-    tl.store(states, state, mask=(c < key_width)[:, None] & (m < value_width)[None, :])
-    tl.store(totals, total, mask=c < key_width)
+def _put_sums(s, z, state, key_sum, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
+    head = tl.program_id(0).to(tl.int64)
+    index = head * tl.num_programs(1) + tl.program_id(1)
+    s_places, z_places = _places(s, z, index, c, m, key_width, value_width)
+    tl.store(s_places, state, mask=(c < key_width)[:, None] & (m < value_width)[None, :])
+    tl.store(z_places, key_sum, mask=c < key_width)
 
 
 @triton.jit(do_not_specialize=["length"])
 def _segment_sums(
-    projected, weight, s, z, heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, segment: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
+    projected,
+    weight,
+    s,
+    z,
+    heads,
+    length,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    epsilon: tl.constexpr,
+    segment: tl.constexpr,
+    chunk: tl.constexpr,
+    block_c: tl.constexpr,
+    block_m: tl.constexpr,
+):
+    head = tl.program_id(0) % heads
+    begin = tl.program_id(1) * segment
+    c = tl.arange(0, block_c)
+    m = tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    of_value = 2 * heads * key_width + head * value_width
+    of_key = (heads + head) * key_width
     # The sums stay in registers over all chunks and are stored once. Both add rounded keys, so that numerators
     # and normalisers count the same ones.
-    state, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
-    for start in range(begin, tl.minimum(begin + segment, length), chunk):
+    state = tl.zeros((block_c, block_m), tl.float32)
+    key_sum = tl.zeros((block_c,), tl.float32)
+    end = tl.minimum(begin + segment, length)
+    for start in range(begin, end, chunk):
         n = start + tl.arange(0, chunk)
-        values = _rows(projected, heads, n, length, width, 2 * heads * key_width + head * value_width, m, value_width)
-        raw = _rows(projected, heads, n, length, width, (heads + head) * key_width, c, key_width)
-        keys, _ = _phi(raw, n, length, c, key_width)
-        keys = (keys * _weights(weight, heads, n, length)[:, None]).to(values.dtype)
-        state += _dot(tl.trans(keys), values)
-        total += tl.sum(keys.to(tl.float32), axis=0)
-    _put_sums(s, z, state, total, c, m, key_width, value_width)
+        values = _rows(projected, heads, n, length, width, of_value, m, value_width)
+        keys, _ = _features(projected, heads, n, length, width, of_key, c, key_width)
+        counts = _weights(weight, heads, n, length)
+        keys = (keys * counts[:, None]).to(values.dtype)
+        state, key_sum = _add_keys(state, key_sum, keys, values)
+    _put_sums(s, z, state, key_sum, c, m, key_width, value_width)
 
 
 @triton.jit(do_not_specialize=["length"])
 def _attend(
-    projected, weight, s, z, y, normaliser, heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, segment: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
+    projected,
+    weight,
+    s,
+    z,
+    y,
+    normalisers,
+    heads,
+    length,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    epsilon: tl.constexpr,
+    segment: tl.constexpr,
+    chunk: tl.constexpr,
+    block_c: tl.constexpr,
+    block_m: tl.constexpr,
+):
+    head = tl.program_id(0) % heads
+    begin = tl.program_id(1) * segment
+    c = tl.arange(0, block_c)
+    m = tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
+    of_value = 2 * heads * key_width + head * value_width
+    of_query = head * key_width
+    of_key = (heads + head) * key_width
     # The state before a chunk, in registers. A program adds up earlier segments' sums itself, without another launch.
-    state, total = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
-    for start in range(begin, tl.minimum(begin + segment, length), chunk):
+    state, key_sum = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
+    end = tl.minimum(begin + segment, length)
+    for start in range(begin, end, chunk):
         n = start + tl.arange(0, chunk)
-        values = _rows(projected, heads, n, length, width, 2 * heads * key_width + head * value_width, m, value_width)
-        raw = _rows(projected, heads, n, length, width, head * key_width, c, key_width)
-        queries = _phi(raw, n, length, c, key_width)[0].to(values.dtype)
-        raw = _rows(projected, heads, n, length, width, (heads + head) * key_width, c, key_width)
-        keys, _ = _phi(raw, n, length, c, key_width)
+        values = _rows(projected, heads, n, length, width, of_value, m, value_width)
+        queries, _ = _features(projected, heads, n, length, width, of_query, c, key_width)
+        queries = queries.to(values.dtype)
+        keys, _ = _features(projected, heads, n, length, width, of_key, c, key_width)
         counts = _weights(weight, heads, n, length)
         # Earlier chunks contribute through the state, this one through its scores, where a query's own key counts once.
-        factor = tl.where(n[:, None] > n[None, :], counts[None, :], tl.where(n[:, None] == n[None, :], 1.0, 0.0))
-        scores = _dot(queries, tl.trans(keys.to(values.dtype))) * factor
+        uses = _uses(n, counts)
+        scores = _dot(queries, tl.trans(keys.to(values.dtype))) * uses
         numerator = _dot(scores.to(values.dtype), values) + _dot(queries, state)
-        below = tl.sum(scores, axis=1) + tl.sum(queries.to(tl.float32) * total[None, :], axis=1)
-        result = numerator / (below + epsilon)[:, None]
+        normaliser = tl.sum(scores, axis=1) + tl.sum(queries.to(tl.float32) * key_sum[None, :], axis=1)
+        result = numerator / (normaliser + epsilon)[:, None]
         _put(y, result, heads, n, length, heads * value_width, head * value_width, m, value_width)
-        tl.store(normaliser + tl.program_id(0).to(tl.int64) * length + n, below, mask=n < length)
+        tl.store(normalisers + tl.program_id(0).to(tl.int64) * length + n, normaliser, mask=n < length)
+        # The state moves on after the chunk has read it.
         keys = (keys * counts[:, None]).to(values.dtype)
-        state += _dot(tl.trans(keys), values)
-        total += tl.sum(keys.to(tl.float32), axis=0)
+        state, key_sum = _add_keys(state, key_sum, keys, values)
 
 
 @triton.jit(do_not_specialize=["length"])
 def _later_sums(
-    projected, weight, y, normaliser, g, s, z,
-    heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, segment: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
+    projected,
+    weight,
+    y,
+    normalisers,
+    grad_y,
+    s,
+    z,
+    heads,
+    length,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    epsilon: tl.constexpr,
+    segment: tl.constexpr,
+    chunk: tl.constexpr,
+    block_c: tl.constexpr,
+    block_m: tl.constexpr,
+):
     # The sums of phi(q_j) G_j^T and of phi(q_j) h_j over a segment, which keys before it need.
-    head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
+    head = tl.program_id(0) % heads
+    begin = tl.program_id(1) * segment
+    c = tl.arange(0, block_c)
+    m = tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
-    depth = heads * value_width
-    later, total = tl.zeros((block_c, block_m), tl.float32), tl.zeros((block_c,), tl.float32)
-    for start in range(begin, tl.minimum(begin + segment, length), chunk):
+    all_values = heads * value_width
+    of_query = head * key_width
+    segment_r = tl.zeros((block_c, block_m), tl.float32)
+    segment_t = tl.zeros((block_c,), tl.float32)
+    end = tl.minimum(begin + segment, length)
+    for start in range(begin, end, chunk):
         n = start + tl.arange(0, chunk)
-        raw = _rows(projected, heads, n, length, width, head * key_width, c, key_width)
-        weighted, h = _weights_of_sums(y, normaliser, g, value_width, depth, heads, n, length, m, value_width, epsilon)
-        queries = _phi(raw, n, length, c, key_width)[0].to(weighted.dtype)
-        later += _dot(tl.trans(queries), weighted)
-        total += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)
-    _put_sums(s, z, later, total, c, m, key_width, value_width)
+        raw = _rows(projected, heads, n, length, width, of_query, c, key_width)
+        big_g, h = _sum_gradients(
+            y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
+        )
+        queries, _ = _phi(raw, n, length, c, key_width)
+        queries = queries.to(big_g.dtype)
+        segment_r, segment_t = _add_queries(segment_r, segment_t, queries, big_g, h)
+    _put_sums(s, z, segment_r, segment_t, c, m, key_width, value_width)
 
 
 @triton.jit(do_not_specialize=["length"])
 def _query_gradients(
-    projected, weight, y, normaliser, g, s, z, grad,
-    heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, segment: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
+    projected,
+    weight,
+    y,
+    normalisers,
+    grad_y,
+    s,
+    z,
+    grad,
+    heads,
+    length,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    epsilon: tl.constexpr,
+    segment: tl.constexpr,
+    chunk: tl.constexpr,
+    block_c: tl.constexpr,
+    block_m: tl.constexpr,
+):
+    head = tl.program_id(0) % heads
+    begin = tl.program_id(1) * segment
+    c = tl.arange(0, block_c)
+    m = tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
-    depth = heads * value_width
-    of_query, of_key = head * key_width, (heads + head) * key_width
+    all_values = heads * value_width
+    of_query = head * key_width
+    of_key = (heads + head) * key_width
     of_value = 2 * heads * key_width + head * value_width
     # In order (eq. 13): keys of the chunk weighted by G V^T + h 1^T, those before it through the state.
-    state, total = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
-    for start in range(begin, tl.minimum(begin + segment, length), chunk):
+    state, key_sum = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
+    end = tl.minimum(begin + segment, length)
+    for start in range(begin, end, chunk):
         n = start + tl.arange(0, chunk)
         values = _rows(projected, heads, n, length, width, of_value, m, value_width)
-        keys, _ = _phi(_rows(projected, heads, n, length, width, of_key, c, key_width), n, length, c, key_width)
-        _, slope = _phi(_rows(projected, heads, n, length, width, of_query, c, key_width), n, length, c, key_width)
-        weighted, h = _weights_of_sums(y, normaliser, g, value_width, depth, heads, n, length, m, value_width, epsilon)
+        keys, _ = _features(projected, heads, n, length, width, of_key, c, key_width)
+        _, slope = _features(projected, heads, n, length, width, of_query, c, key_width)
+        big_g, h = _sum_gradients(
+            y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
+        )
         counts = _weights(weight, heads, n, length)
-        factor = tl.where(n[:, None] > n[None, :], counts[None, :], tl.where(n[:, None] == n[None, :], 1.0, 0.0))
-        scores = (_dot(weighted, tl.trans(values)) + h[:, None]) * factor
-        gradient = _dot(scores.to(values.dtype), keys) + _dot(weighted, tl.trans(state)) + h[:, None] * total[None, :]
+        uses = _uses(n, counts)
+        scores = (_dot(big_g, tl.trans(values)) + h[:, None]) * uses
+        gradient = _dot(scores.to(values.dtype), keys) + _dot(big_g, tl.trans(state))
+        gradient += h[:, None] * key_sum[None, :]
         _put(grad, gradient * slope, heads, n, length, width, of_query, c, key_width)
         keys = (keys * counts[:, None]).to(values.dtype)
-        state += _dot(tl.trans(keys), values)
-        total += tl.sum(keys.to(tl.float32), axis=0)
+        state, key_sum = _add_keys(state, key_sum, keys, values)
 
 
 @triton.jit(do_not_specialize=["length"])
 def _key_value_gradients(
-    projected, weight, y, normaliser, g, s_after, z_after, grad,
-    heads, length, key_width: tl.constexpr, value_width: tl.constexpr,
-    epsilon: tl.constexpr, segment: tl.constexpr, chunk: tl.constexpr, block_c: tl.constexpr, block_m: tl.constexpr,
-):  # fmt: skip
-    head, begin = tl.program_id(0) % heads, tl.program_id(1) * segment
+    projected,
+    weight,
+    y,
+    normalisers,
+    grad_y,
+    r_after,
+    t_after,
+    grad,
+    heads,
+    length,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    epsilon: tl.constexpr,
+    segment: tl.constexpr,
+    chunk: tl.constexpr,
+    block_c: tl.constexpr,
+    block_m: tl.constexpr,
+):
+    head = tl.program_id(0) % heads
+    begin = tl.program_id(1) * segment
     end = tl.minimum(begin + segment, length)
-    c, m = tl.arange(0, block_c), tl.arange(0, block_m)
+    c = tl.arange(0, block_c)
+    m = tl.arange(0, block_m)
     width = heads * (2 * key_width + value_width)
-    depth = heads * value_width
-    of_query, of_key = head * key_width, (heads + head) * key_width
+    all_values = heads * value_width
+    of_query = head * key_width
+    of_key = (heads + head) * key_width
     of_value = 2 * heads * key_width + head * value_width
     # In reverse (eq. 14, 15): queries of the chunk, and later ones through their sums.
-    later, total = _sum_of(s_after, z_after, tl.program_id(1) + 1, tl.num_programs(1), c, m, key_width, value_width)
+    next_segment = tl.program_id(1) + 1
+    later_r, later_t = _sum_of(r_after, t_after, next_segment, tl.num_programs(1), c, m, key_width, value_width)
     chunks = tl.cdiv(end - begin, chunk)
     for i in range(0, chunks):
         n = begin + (chunks - 1 - i) * chunk + tl.arange(0, chunk)
         values = _rows(projected, heads, n, length, width, of_value, m, value_width)
-        keys, slope = _phi(_rows(projected, heads, n, length, width, of_key, c, key_width), n, length, c, key_width)
-        queries, _ = _phi(_rows(projected, heads, n, length, width, of_query, c, key_width), n, length, c, key_width)
-        keys, queries = keys.to(values.dtype), queries.to(values.dtype)
-        weighted, h = _weights_of_sums(y, normaliser, g, value_width, depth, heads, n, length, m, value_width, epsilon)
+        keys, slope = _features(projected, heads, n, length, width, of_key, c, key_width)
+        queries, _ = _features(projected, heads, n, length, width, of_query, c, key_width)
+        keys = keys.to(values.dtype)
+        queries = queries.to(values.dtype)
+        big_g, h = _sum_gradients(
+            y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
+        )
+        # How often each key [n, 1] counts for each query [1, n]: the transpose of `_uses`.
         counts = _weights(weight, heads, n, length)
-        factor = tl.where(n[:, None] < n[None, :], counts[:, None], tl.where(n[:, None] == n[None, :], 1.0, 0.0))
-        scores = (_dot(values, tl.trans(weighted)) + h[None, :]) * factor
-        beyond = _dot(values, tl.trans(later)) + total[None, :]
-        gradient = (_dot(scores.to(values.dtype), queries) + counts[:, None] * beyond) * slope
-        _put(grad, gradient, heads, n, length, width, of_key, c, key_width)
-        scores = _dot(keys, tl.trans(queries)) * factor
-        gradient = _dot(scores.to(values.dtype), weighted) + counts[:, None] * _dot(keys, later)
+        is_earlier = n[:, None] < n[None, :]
+        is_own = n[:, None] == n[None, :]
+        uses = tl.where(is_earlier, counts[:, None], tl.where(is_own, 1.0, 0.0))
+        # Keys (eq. 14), through phi.
+        scores = (_dot(values, tl.trans(big_g)) + h[None, :]) * uses
+        beyond = _dot(values, tl.trans(later_r)) + later_t[None, :]
+        gradient = _dot(scores.to(values.dtype), queries) + counts[:, None] * beyond
+        _put(grad, gradient * slope, heads, n, length, width, of_key, c, key_width)
+        # Values (eq. 15), with the same two parts.
+        scores = _dot(keys, tl.trans(queries)) * uses
+        gradient = _dot(scores.to(values.dtype), big_g) + counts[:, None] * _dot(keys, later_r)
         _put(grad, gradient, heads, n, length, width, of_value, m, value_width)
-        later += _dot(tl.trans(queries), weighted)
-        total += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)
+        later_r, later_t = _add_queries(later_r, later_t, queries, big_g, h)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import triton
 
+from scanline.kernels.attention.chunked import check_shapes
 from scanline.kernels.attention.reference import EPSILON
 from scanline.kernels.attention.walks_triton import (
     walk_forward,
@@ -27,8 +28,16 @@ from scanline.kernels.attention.walks_triton import (
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Positions of a chunk, warps and stages of a program, by bytes of a number and padded width: as many as registers allow
 # (tests/kernels/triton/compile.py). Those of 128 float32 numbers do not, and spill; on an A100 those of 64 do, too.
-TILES = {(4, 16): (16, 4, 1), (4, 32): (16, 4, 1), (4, 64): (16, 8, 2), (4, 128): (16, 8, 1)}
-TILES |= {(2, 16): (32, 4, 2), (2, 32): (32, 4, 2), (2, 64): (32, 4, 1), (2, 128): (32, 8, 2)}
+TILES = {
+    (4, 16): (16, 4, 1),
+    (4, 32): (16, 4, 1),
+    (4, 64): (16, 8, 2),
+    (4, 128): (16, 8, 1),
+    (2, 16): (32, 4, 2),
+    (2, 32): (32, 4, 2),
+    (2, 64): (32, 4, 1),
+    (2, 128): (32, 8, 2),
+}
 GRADIENT_WARPS = 8  # of float32: with four, those of keys need more registers than there are
 LONG = 512  # positions: longer sequences are cut into segments
 SEGMENT = 128  # positions: a multiple of all chunks
@@ -44,13 +53,14 @@ def causal_linear_attention(
     z: torch.Tensor | None = None,  # [B, H, C]
 ) -> Tensors:
     """Return what `chunked.causal_linear_attention` does, with gradients. All inputs have the same dtype, of DTYPES."""
+    check_shapes(phi_q, phi_k, v)
     batch, heads, _, key_width = phi_q.shape
-    if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
-        raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
     if not phi_q.dtype == phi_k.dtype == v.dtype or v.dtype not in DTYPES:
         raise ValueError(f"queries, keys and values are {phi_q.dtype}, {phi_k.dtype} and {v.dtype}")
-    s = v.new_zeros(batch, heads, key_width, v.shape[-1], dtype=torch.float32) if s is None else s
-    z = v.new_zeros(batch, heads, key_width, dtype=torch.float32) if z is None else z
+    if s is None:
+        s = v.new_zeros(batch, heads, key_width, v.shape[-1], dtype=torch.float32)
+    if z is None:
+        z = v.new_zeros(batch, heads, key_width, dtype=torch.float32)
     outputs: Tensors = _Attention.apply(phi_q, phi_k, v, s, z)
     return outputs
 
@@ -58,78 +68,112 @@ def causal_linear_attention(
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, s: torch.Tensor, z: torch.Tensor
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        s: torch.Tensor,
+        z: torch.Tensor,
     ) -> Tensors:
-        q, k, v = map(_dense, (q, k, v))
-        s, z = s.float().contiguous(), z.float().contiguous()
-        y, normaliser = v.new_empty(v.shape), s.new_empty(q.shape[:3])
-        s_last, z_last = torch.empty_like(s), torch.empty_like(z)
+        q = _dense(q)
+        k = _dense(k)
+        v = _dense(v)
+        s = s.float().contiguous()
+        z = z.float().contiguous()
+        y = v.new_empty(v.shape)
+        normalisers = s.new_empty(q.shape[:3])
+        s_last = torch.empty_like(s)
+        z_last = torch.empty_like(z)
         segments, sizes, options = _launch(q, v)
         # A short sequence begins from the given state; each segment of a long one from a state of its own.
-        s_before, z_before = s, z
+        s_before = s
+        z_before = z
         if segments > 1:
             s_before, z_before = _for_segments(segments, s, z)
             walk_states[_heads_of(q)](*_strided(k, v), s, z, s_before, z_before, *sizes, **options)
-        ctx.save_for_backward(q, k, v, s_before, z_before, y, normaliser)
-        walk_forward[(*_heads_of(q), segments)](
-            *_strided(q, k, v), s_before, z_before, y, normaliser, s_last, z_last, *sizes, **options
-        )
+        ctx.save_for_backward(q, k, v, s_before, z_before, y, normalisers)
+        outputs = (y, normalisers, s_last, z_last)
+        grid = (*_heads_of(q), segments)
+        walk_forward[grid](*_strided(q, k, v), s_before, z_before, *outputs, *sizes, **options)
         ctx.mark_non_differentiable(s_last, z_last)
         return y, s_last, z_last
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        q, k, v, s_before, z_before, y, normaliser = ctx.saved_tensors
-        g = gradients[0].to(v.dtype).contiguous()
-        grad_q, grad_k, grad_v = (x.new_empty(x.shape) for x in (q, k, v))
+        q, k, v, s_before, z_before, y, normalisers = ctx.saved_tensors
+        grad_y = gradients[0].to(v.dtype).contiguous()
+        of_outputs = (y, normalisers, grad_y)
+        grad_q = q.new_empty(q.shape)
+        grad_k = k.new_empty(k.shape)
+        grad_v = v.new_empty(v.shape)
         segments, sizes, options = _launch(q, v)
         if v.dtype == torch.float32:
             options["num_warps"] = GRADIENT_WARPS
         # Queries: the walk of the forward pass again.
         grid = (*_heads_of(q), segments)
-        walk_queries[grid](*_strided(k, v), s_before, z_before, y, normaliser, g, grad_q, *sizes, **options)
+        walk_queries[grid](*_strided(k, v), s_before, z_before, *of_outputs, grad_q, *sizes, **options)
         # Keys and values: the walk in reverse, from the sums over later segments, which are zero for the only one.
         if segments > 1:
-            s_after, z_after = torch.empty_like(s_before), torch.empty_like(z_before)
-            walk_later_states[_heads_of(q)](*_strided(q), y, normaliser, g, s_after, z_after, *sizes, **options)
+            r_after = torch.empty_like(s_before)
+            t_after = torch.empty_like(z_before)
+            walk_later_states[_heads_of(q)](*_strided(q), *of_outputs, r_after, t_after, *sizes, **options)
         else:
-            s_after, z_after = torch.zeros_like(s_before), torch.zeros_like(z_before)
-        # One launch for each gradient where a program that computes both needs more registers than there are.
-        narrow = v.dtype != torch.float32 and max(q.shape[-1], v.shape[-1]) <= 32
-        both = ((grad_k, grad_v),) if narrow else ((grad_k, None), (None, grad_v))
-        for results in both:
-            walk_keys_values[grid](*_strided(q, k, v), s_after, z_after, y, normaliser, g, *results, *sizes, **options)
+            r_after = torch.zeros_like(s_before)
+            t_after = torch.zeros_like(z_before)
+        inputs = (*_strided(q, k, v), r_after, t_after, *of_outputs)
+        narrow = max(q.shape[-1], v.shape[-1]) <= 32
+        if narrow and v.dtype != torch.float32:
+            walk_keys_values[grid](*inputs, grad_k, grad_v, *sizes, **options)
+        else:
+            # A program that computes both gradients needs more registers than there are.
+            walk_keys_values[grid](*inputs, grad_k, None, *sizes, **options)
+            walk_keys_values[grid](*inputs, None, grad_v, *sizes, **options)
         return grad_q, grad_k, grad_v, None, None
 
 
 def _dense(x: torch.Tensor) -> torch.Tensor:
     """Return x with a last stride of 1; other strides may be any, as those of slices of one projection are."""
-    return x if x.stride(-1) == 1 else x.contiguous()
+    if x.stride(-1) == 1:
+        return x
+    return x.contiguous()
 
 
 def _strided(*tensors: torch.Tensor) -> tuple[Any, ...]:
     """Return each [B, H, N, D] tensor followed by its strides over images, heads and positions."""
-    return tuple(argument for x in tensors for argument in (x, *x.stride()[:3]))
+    arguments: list[Any] = []
+    for tensor in tensors:
+        arguments.append(tensor)
+        arguments.extend(tensor.stride()[:3])
+    return tuple(arguments)
 
 
 def _heads_of(q: torch.Tensor) -> tuple[int]:
     """Return a grid of one program for each head of each image."""
-    return (q.shape[0] * q.shape[1],)
+    batch, heads = q.shape[:2]
+    return (batch * heads,)
 
 
 def _launch(q: torch.Tensor, v: torch.Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
     """Return the number of segments, the sizes that all kernels take, and the options of a launch. Tiles are at least
     16 wide, as a tensor core needs them."""
     _, heads, length, key_width = q.shape
-    segments = triton.cdiv(length, SEGMENT) if length > LONG else 1
-    blocks = [max(16, triton.next_power_of_2(width)) for width in (key_width, v.shape[-1])]
-    segment = SEGMENT if segments > 1 else max(length, 1)
-    chunk, warps, stages = TILES[q.element_size(), max(blocks)]
-    sizes = (heads, length, segment, key_width, v.shape[-1], EPSILON, chunk, *blocks)
+    value_width = v.shape[-1]
+    if length > LONG:
+        segment = SEGMENT
+        segments = triton.cdiv(length, SEGMENT)
+    else:
+        segment = max(length, 1)
+        segments = 1
+    block_c = max(16, triton.next_power_of_2(key_width))
+    block_m = max(16, triton.next_power_of_2(value_width))
+    chunk, warps, stages = TILES[q.element_size(), max(block_c, block_m)]
+    sizes = (heads, length, segment, key_width, value_width, EPSILON, chunk, block_c, block_m)
     return segments, sizes, {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
 
 
 def _for_segments(segments: int, s: torch.Tensor, z: torch.Tensor) -> Tensors:
     """Return memory for a state s [B, H, C, M] and z [B, H, C] of each segment: [B, H, segments, ...]."""
-    batch, heads, *sizes = s.shape
-    return s.new_empty(batch, heads, segments, *sizes), z.new_empty(batch, heads, segments, *sizes[:1])
+    batch, heads, key_width, value_width = s.shape
+    s_of_segments = s.new_empty(batch, heads, segments, key_width, value_width)
+    z_of_segments = z.new_empty(batch, heads, segments, key_width)
+    return s_of_segments, z_of_segments
