@@ -26,7 +26,7 @@ from scanline.model.backends.self_test import WrongResultsError, run_self_test
 from scanline.model.bench.correctness import make_reference
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 
 def self_test(sizes: Sizes) -> Iterator[Finding]:

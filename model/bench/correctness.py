@@ -15,7 +15,7 @@ from scanline.model.evaluation.likelihood import bits
 from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 SEED = 1
 STEPS = 8  # of every image in one call

@@ -20,7 +20,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import window
 from scanline.model.precision import DEFAULT
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 COPY_BYTES = 2**30  # read, and as many written; more than any last-level cache
 SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large matrix product

@@ -16,8 +16,8 @@ from scanline.model.backends.cpu import CpuBackend
 from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
 from scanline.model.sampling.kinds.coded import Coded
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
 from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Scheduled
 from scanline.model.sampling.prefill.prefixes import Prefixes

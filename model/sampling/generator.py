@@ -28,8 +28,8 @@ from scanline.model.precision import DEFAULT
 from scanline.model.resources import one_torch_thread
 from scanline.model.sampling.digest import class_head_digest, coding_digests, model_digest
 from scanline.model.sampling.errors import synchronize
-from scanline.model.sampling.image_spec import ImageSpec
 from scanline.model.sampling.inspection import Inspection
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.messages import StepRange
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.state import State

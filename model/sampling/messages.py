@@ -13,8 +13,8 @@ import numpy as np
 from scanline.model.class_names import drawn_label
 from scanline.model.formats.code_file import Codes
 from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.image_spec import ImageSpec
 from scanline.model.sampling.kinds.guided import GUIDED
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
 from scanline.model.sampling.kinds.particles import Particles
 from scanline.model.sampling.kinds.plain import PLAIN

@@ -21,7 +21,7 @@ import torch
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.config import ModelConfig
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.state import State
 

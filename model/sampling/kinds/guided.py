@@ -5,7 +5,7 @@ Both draw the same bytes, from the logits of both, so the second one is no candi
 
 from dataclasses import replace
 
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
 
 

@@ -7,7 +7,7 @@ and no torch.
 import numpy as np
 
 from scanline.model.config import ModelConfig
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 
 class Kind:

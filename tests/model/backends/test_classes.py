@@ -7,7 +7,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow

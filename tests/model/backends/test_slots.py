@@ -14,7 +14,7 @@ from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import PLACED, SlotPool, _taken_apart
 from scanline.model.config import ModelConfig
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.state import State
 from tests.support import small_models
 

@@ -13,7 +13,7 @@ from scanline.kernels.philox import uniforms
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
 from tests.support import small_models
 from tests.support.close import assert_close

@@ -13,7 +13,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import prefix_tree
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.messages import Finished, GenerateRequest, Pixels
 from scanline.model.sampling.prefix_tree import PrefixTree, common_bytes
 from tests.support import small_models

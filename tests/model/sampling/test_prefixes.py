@@ -12,7 +12,7 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest
 from scanline.model.sampling.prefill.prefixes import MAX_IMAGES
 from scanline.model.sampling.prefill_state import PrefillState, Prefix

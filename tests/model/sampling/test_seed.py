@@ -6,7 +6,7 @@ import torch
 
 from scanline.kernels.philox import uniforms
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 

@@ -8,7 +8,7 @@ from scanline.kernels.codec.coder import Decoder, encode
 from scanline.model.backends.particles import Groups
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.particles import checks
 from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.state import NUMBERS

@@ -15,7 +15,7 @@ import numpy as np
 
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.messages import Event, GenerateRequest, Ready, ScoreRequest
 from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.server.engine.local.engine_client import EngineClient

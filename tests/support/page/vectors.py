@@ -23,7 +23,7 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.class_names import drawn_label
 from scanline.model.network.distribution import Distribution, distribution
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 
 FILE = Path(__file__).parents[3] / "server/web/test/vectors.json"

@@ -14,7 +14,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.prefill_state import Prefix

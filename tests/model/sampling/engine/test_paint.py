@@ -12,7 +12,7 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.messages import GenerateRequest, Pixels, Scored, ScoreRequest, StateSnapshot
 from scanline.model.sampling.prefill_state import PrefillState
 from tests.support import small_models

@@ -12,7 +12,7 @@ from scanline.model.backends.pending import Pending
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.image_spec import ImageSpec
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, Scored, ScoreRequest
 from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
 from scanline.model.sampling.prefill_state import PrefillState
