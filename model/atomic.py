@@ -16,7 +16,10 @@ def write_file(path: Path, data: bytes | memoryview | str, *, durable: bool = Tr
     durable: it is on the disk once this returns; False for the many files of a folder, each of which would wait for it.
     OSError names `path`, also where the failing call did not know it (a full disk).
     """
-    handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)  # O_EXCL and O_NOFOLLOW: nobody has planted it
+    try:
+        handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)  # O_EXCL and O_NOFOLLOW: nobody has planted it
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
     temporary = Path(name)
     try:
         with open(handle, "wb") as file:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import unquote
 
 from scanline.model import extras
 from scanline.model.atomic import write_file
@@ -25,7 +26,10 @@ SAFETENSORS = re.compile(r"[\w.-]+\.safetensors", re.ASCII)
 SMALL = (CONFIG, EVALUATION, GENERATION, INDEX, CARD)
 SHARDS = "model-*-of-*.safetensors"
 MAX_WEIGHT_BYTES = 2_000_000_000
-PICTURE = re.compile(r"!\[[^]]*]\(([\w.-]+)\)", re.ASCII)  # that a card shows, a file beside it
+# What a card shows, in Markdown or HTML: a file of the directory, or an address.
+MARKDOWN = re.compile(r"!\[[^]]{0,500}]\(\s{0,9}(?:<([^>\n]{1,500})>|([^\s()]{1,500}))")
+HTML = re.compile(r"<img\s[^>]{0,500}?\bsrc\s{0,9}=\s{0,9}[\"']?([^\"'>]{1,500})", re.IGNORECASE)
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 PICTURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"<svg", b"<?xml")  # how its files begin
 MAX_MAGIC = 8  # bytes
 LOG_IN = "log in by `hf auth login` or set HF_TOKEN"
@@ -108,7 +112,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
     load_model(directory)  # raises where a file is wrong
     model_dir.read_info(directory)
     card = _card(files.pop(CARD), f"# {own}\n\nA linear transformer that paints images.\n")
-    files |= {name: _picture(directory, name) for name in PICTURE.findall(card)}
+    files |= {name: _picture(directory, name) for name in _shown(directory, card)[0]}
     api, repository, branch = _open(name)
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
@@ -118,6 +122,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
         # The files of the model, and the card, with metadata at its head.
         for file, path in files.items():
             if path.is_file():
+                Path(folder, file).parent.mkdir(parents=True, exist_ok=True)
                 Path(folder, file).symlink_to(path)
         write_file(Path(folder, CARD), with_metadata(card, own, model_dir.read_evaluation(directory)))
         api.create_repo(repository, private=private or None, exist_ok=True)  # None: as the organisation has it
@@ -132,6 +137,27 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
             delete_patterns=[model_dir.WEIGHTS, CLASS_HEAD, INDEX, EVALUATION, GENERATION, SHARDS],
         )
     return str(commit.commit_url)
+
+
+def missing_pictures(directory: Path) -> list[str]:
+    """Return the pictures that a model's card shows and that are not sent: none of that name is in the directory."""
+    return _shown(directory.resolve(), _card(_inside(directory.resolve(), CARD), ""))[1]
+
+
+def _shown(directory: Path, card: str) -> tuple[list[str], list[str]]:
+    """Return the files that a card shows, relative to the directory, and the names of which there are none in it."""
+    names = ["".join(groups) for groups in MARKDOWN.findall(card)] + HTML.findall(card)
+    there: dict[str, None] = {}
+    missing: dict[str, None] = {}
+    for name in names:
+        path = Path(unquote(name.strip().partition("?")[0].partition("#")[0]))
+        if ADDRESS.match(name.strip()):
+            continue
+        if path.is_absolute() or ".." in path.parts or not (directory / path).is_file():
+            missing[name.strip()] = None
+        else:
+            there[str(path)] = None
+    return [*there], [*missing]
 
 
 def _inside(directory: Path, file: str) -> Path:

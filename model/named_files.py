@@ -11,6 +11,7 @@ from pathlib import Path
 from scanline.model.atomic import write_file, write_stream
 
 STREAM = Path("-")
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".npy", ".npz")  # and arrays of them
 MAX_INPUT = 1 << 32  # bytes of a file that is read whole
 MAX_MESSAGE = 1000  # characters
 
@@ -68,6 +69,12 @@ def check_output(out: Path, inputs: Iterable[Path] = (), *, may_be_folder: bool 
             raise ValueError(f"{out} is also an input, which would be lost; give another output")
         if path.is_file() and path.resolve().parent == folder:
             raise ValueError(f"{out} holds {path.name}, an input, with which the output would be mixed; give another")
+
+
+def check_no_picture(out: Path) -> None:
+    """Raise ValueError where an output that is no picture has a name of one, which is somebody's picture then."""
+    if out.suffix.lower() in PICTURES:
+        raise ValueError(f"{out} has a name of a picture or an array, and the output is none; give another name")
 
 
 def write_output(path: Path, data: bytes) -> None:

@@ -6,6 +6,7 @@ post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), flo
 """
 
 import re
+import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,9 @@ def read_checkpoint(path: Path) -> State:
     if not path.exists():
         raise ForeignCheckpointError(f"{path} is missing")
     try:
-        return _checked_tensors(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch, about files that are refused
+            return _checked_tensors(path)
     except ForeignCheckpointError:
         raise
     except Exception:  # a stranger's file, in which torch may find anything

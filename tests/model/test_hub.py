@@ -263,6 +263,30 @@ def test_a_snapshot_of_the_cache_and_links_within_the_directory_are_sent(
     assert set(repository.commits[repository.branches["main"]]) >= OWN
 
 
+def test_pictures_of_a_card_are_sent_however_it_shows_them_and_others_are_named(
+    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    shown = ["sub/a.png", "with space.png", "b c.png", "html.png", "title.png"]
+    (directory / "sub").mkdir()
+    for name in shown:
+        (directory / name).write_bytes((directory / "samples.png").read_bytes())
+    card = """# digits
+    ![a](./sub/a.png) ![](<with space.png>) ![](b%20c.png) <img width=3 SRC='html.png'> ![](title.png "Title")
+    ![](https://a.example/x.png) <img src="data:image/png;base64,AAAA"> ![](//a.example/y.png)
+    ![](HTML.png) ![](../key.png) ![](/etc/passwd) <img src="gone.png">
+    """
+    (directory / "README.md").write_text(card)
+    (directory.parent / "key.png").write_bytes((directory / "samples.png").read_bytes())
+    assert hub.missing_pictures(directory) == ["HTML.png", "../key.png", "/etc/passwd", "gone.png"]
+    hub.push(directory, "org/digits")
+    repository = a_hub.repositories["org/digits"]
+    assert set(repository.commits[repository.branches["main"]]) == OWN | {".gitattributes", *shown}
+    (directory / "html.png").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"html.png is shown on the card and is no picture$"):
+        hub.push(directory, "org/digits")
+
+
 @pytest.mark.parametrize(("name", "dataset"), [("mnist-small", "ylecun/mnist"), ("cifar10-small", "uoft-cs/cifar10")])
 def test_a_shipped_card_has_the_metadata_of_its_model(name: str, dataset: str) -> None:
     directory = zoo.find(name)

@@ -95,3 +95,9 @@ def test_the_files_of_a_folder_do_not_wait_for_the_disk(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "fsync", synced.append)
     save_images(np.zeros((20, 4, 4), np.uint8), tmp_path / "many")
     assert synced == []
+
+
+def test_a_file_that_cannot_be_made_is_named_as_the_user_named_it(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        write_file(tmp_path / "gone" / "a.png", b"")
+    assert raised.value.filename == str(tmp_path / "gone" / "a.png")

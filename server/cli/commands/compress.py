@@ -59,11 +59,12 @@ def compress(
     from scanline.model.datasets.compress_input import SPLITS, input_files, open_compress_input
     from scanline.model.images import file_sizes
     from scanline.model.inference import load
-    from scanline.model.named_files import check_output, write_output
+    from scanline.model.named_files import check_no_picture, check_output, write_output
 
     if split not in SPLITS:
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")
     check_output(out, input_files(pictures))
+    check_no_picture(out)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     given = open_compress_input(pictures, config, split, classes)

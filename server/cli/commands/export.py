@@ -25,13 +25,14 @@ def export(
     from scanline.model import zoo
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.fast_transformers import write_checkpoint
-    from scanline.model.named_files import check_output, write_output
+    from scanline.model.named_files import check_no_picture, check_output, write_output
 
     onnx = onnx or out.suffix == ".onnx"
     if weights is not None and not onnx:
         raise ValueError("--weights is for ONNX: add --onnx")
     directory = zoo.find(model)
     check_output(out, [path for path in directory.iterdir() if path.suffix not in EXPORTED])
+    check_no_picture(out)
     network = load_model(directory)
     if onnx:
         from scanline.model.formats.onnx_step import export_step

@@ -21,11 +21,15 @@ def push(
     The repository and the branch are created where there are none. Needs a token: `hf auth login`, or HF_TOKEN.
     """
     from scanline.model import hub, zoo
+    from scanline.model.datasets.sources import listed
     from scanline.model.formats.model_dir import read_evaluation
 
     directory = zoo.find(model)
     if not read_evaluation(directory):
         advice = f"`scanline evaluate {model} --data DIR --save` measures its bits/dim for the card"
         print(f"scanline: warning: {model} has no evaluation.json; {advice}", file=sys.stderr)
+    if missing := hub.missing_pictures(directory):
+        names = listed(missing)
+        print(f"scanline: warning: the card shows {names}, not in {directory}, so not sent", file=sys.stderr)
     commit = hub.push(directory, repository, private=private, message=message)
     print(f"{commit}\nserve it: scanline serve --model {repository}")

@@ -1,6 +1,7 @@
 """Checkpoints of the authors' published code: the same bits for every byte, a strict reading, an exact way back."""
 
 import math
+import pickle
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -201,6 +202,15 @@ def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) ->
         torch.save(held, file)
     with pytest.raises(ForeignCheckpointError, match=sentence):
         authors.read_checkpoint(file)
+
+
+@pytest.mark.filterwarnings("error")  # of torch, beside the sentence
+def test_a_program_of_torch_is_refused_without_a_warning(tmp_path: Path) -> None:
+    torch.save(torch.nn.Linear(1, 1), tmp_path / "module.pth")
+    (tmp_path / "pickle.pth").write_bytes(pickle.dumps({"a": 1}))
+    for name in ("module.pth", "pickle.pth"):
+        with pytest.raises(ForeignCheckpointError):
+            authors.read_checkpoint(tmp_path / name)
 
 
 @pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "_orig_mod.module.", "net.", "model._orig_mod."])

@@ -80,6 +80,13 @@ def test_a_file_is_not_written_where_a_folder_is(model: Path, folder: Path) -> N
     assert refused("export", model, folder).endswith("is a folder; give the name of a file")
 
 
+def test_what_is_no_picture_has_no_name_of_one(model: Path, folder: Path) -> None:
+    before = contents(folder)
+    for words in (["compress", "--model", model, "a.png", "-o", "b.png"], ["export", model, "b.PNG", "--onnx"]):
+        assert "has a name of a picture or an array, and the output is none" in refused(*words)
+    assert contents(folder) == before
+
+
 def test_two_runs_are_not_mixed_in_a_folder(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "many"
     sample = f"sample --model {model} --class none --out {out}".split()
