@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.datasets.files import GZIP, IDX, MAX_UNPACKED, RefusedError, unpacked
+from scanline.model.datasets.files import GZIP, IDX, MAX_UNPACKED, RefusedError, beginning, unpacked
 from scanline.model.datasets.parts import words
 from scanline.model.named_files import check_file
 
@@ -23,10 +23,7 @@ NUMPY, ZIP = b"\x93NUMPY", b"PK\3\4"
 
 def is_array(path: Path) -> bool:
     """Return whether a file is one of arrays, by its first bytes."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        begin = file.read(4)
+    begin = beginning(path, 4)
     if begin == GZIP + b"\x08" + begin[3:]:
         return "ubyte" in path.name.lower() or "idx" in path.name.lower()
     is_npz = begin == ZIP and path.suffix.lower() == ".npz"

@@ -24,6 +24,17 @@ class RefusedError(ValueError):
     """The reason why one file is refused, and others are read."""
 
 
+def beginning(path: Path, length: int) -> bytes:
+    """Return a file's first bytes; none of what is no file, or cannot be read, as is said where it is read whole."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(length)
+    except OSError:
+        return b""
+
+
 def find(directory: Path, name: str) -> Path | None:
     """Return the path of `name` or `name`.gz in a directory, None where it is not there."""
     raw = [path for path in directory.glob("*/raw") if path.is_dir()]

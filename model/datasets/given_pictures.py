@@ -10,7 +10,7 @@ from scanline.model.datasets.arrays import is_array
 from scanline.model.datasets.files import DataError, RefusedError
 from scanline.model.datasets.folder import BROKEN, decoded
 from scanline.model.datasets.recognised import what_it_is
-from scanline.model.datasets.sources import Refused, Source, picture_bytes, printable, sources
+from scanline.model.datasets.sources import UNREADABLE, Refused, Source, picture_bytes, printable, sources
 from scanline.model.images.pictures import file_formats, open_picture
 from scanline.model.inputs import InvalidInput
 from scanline.model.named_files import STREAM, check_file
@@ -52,7 +52,7 @@ def given_pictures(paths: Sequence[Path], config: ModelConfig, refused: list[Ref
 
 def is_whole(refused: Sequence[Refused]) -> bool:
     """Return whether all pictures are there, whatever else lay beside them."""
-    return not any(each.reason.startswith(BROKEN) for each in refused)
+    return not any(each.reason.startswith((BROKEN, UNREADABLE)) for each in refused)
 
 
 def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterator[GivenPicture]:
@@ -62,6 +62,10 @@ def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterat
         name = printable(folder / inside)
         try:
             if not isinstance(source, bytes | Path):
+                height, width = source.shape[:2]
+                if (height, width) != (config.height, config.width):
+                    needed = f"{config.width}x{config.height}"
+                    raise DataError(f"{name} is {width}x{height}; the model needs exactly {needed}.")
                 yield GivenPicture(name, inside, source)
                 continue
             open_picture(picture_bytes(source), config, name, formats=file_formats())

@@ -8,7 +8,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from scanline.model.datasets.files import LARGEST_FILE, DataError
+from scanline.model.datasets.files import LARGEST_FILE, DataError, beginning
 from scanline.model.datasets.parquet_pages import check_pages
 from scanline.model.extras import MissingExtraError
 from scanline.model.named_files import check_file
@@ -20,10 +20,7 @@ LONGEST_LABEL = 1000  # bytes
 
 def is_parquet(path: Path) -> bool:
     """Return whether a file is one, by its first bytes: Hugging Face's cache calls it by its digest."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+    return beginning(path, len(MAGIC)) == MAGIC
 
 
 def rows_of(path: Path) -> int:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from scanline.model.datasets.files import beginning
 from scanline.model.images.saving import CLASSES, HEADINGS
 
 FIRST = 600  # bytes that are looked at
@@ -59,8 +60,7 @@ KINDS = {re.compile(begin, re.DOTALL): what for begin, what in BEGINNINGS.items(
 
 def what_it_is(path: Path) -> str:
     """Return what a file is, and how it can be read; "" for a picture, or what is not known."""
-    with path.open("rb") as file:
-        begin = file.read(FIRST)
+    begin = beginning(path, FIRST)
     if path.name == CLASSES and begin.startswith(HEADINGS[0].encode()):
         return "the table of the classes of pictures that scanline has written"
     what = next((what for pattern, what in KINDS.items() if pattern.match(begin)), "")

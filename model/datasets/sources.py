@@ -18,6 +18,7 @@ from scanline.model.named_files import read_file
 Source = Path | bytes | np.ndarray  # a file, its bytes, or an image [H, W] or [H, W, 3] uint8
 ABOUT = "README.md"  # what a folder says of itself
 DIGITS = re.compile(r"(\d+)")
+UNREADABLE = "it cannot be read"
 ADDED = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information")
 NAMED = 20  # files of a line; a folder may hold thousands
 
@@ -99,7 +100,10 @@ def picture_bytes(source: Path | bytes) -> bytes:
             raise RefusedError(f"it is {what}")
         if source.stat().st_size > LARGEST_FILE:
             raise RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
-        source = read_file(source)
+        try:
+            source = read_file(source)
+        except OSError as error:
+            raise RefusedError(f"{UNREADABLE}: {error.strerror}") from None
     if not source:
         raise RefusedError("it is empty")
     return source
@@ -134,7 +138,7 @@ def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
 
     def refuse(error: OSError) -> None:
         name = printable(Path(error.filename).relative_to(folder))
-        refused.append(Refused(name, f"it cannot be read: {error.strerror}"))
+        refused.append(Refused(name, f"{UNREADABLE}: {error.strerror}"))
 
     for above, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         ordered = sorted(folders, key=natural)

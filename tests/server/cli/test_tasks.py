@@ -259,6 +259,19 @@ def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(tmp_path
     assert both.min() < 128 < both.max() == 255
 
 
+def test_a_file_that_cannot_be_read_is_left_out_and_an_array_of_another_size_is_named(tmp_path: Path) -> None:
+    directory = shapes.save(tmp_path / "shapes")
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "1.png").write_bytes(encode(noise(7, 5)))
+    (folder / "2.png").symlink_to("/proc/self/mem")  # which fails to be read, for root too
+    command = ("score", folder, "--model", directory)
+    ran = scanline(*command)
+    assert (ran.status, ran.err) == (1, f"1 left out: {folder}/2.png: it cannot be read: Input/output error\n")
+    np.save(folder / "3.npy", noise(2, 9, 8))
+    assert refused(*command).endswith(f"{folder}/3.npy:0 is 8x9; the model needs exactly 5x7.")
+
+
 def test_a_folder_is_read_by_what_its_files_are_and_what_is_left_out_is_said(tmp_path: Path) -> None:
     directory, (one, two, ten, eleven) = shapes.save(tmp_path / "shapes"), noise(4, 7, 5)
     folder = tmp_path / "pictures"
