@@ -1,9 +1,9 @@
 """Removal of the noise of codecs and scanners from pictures of drawings: strokes on an even black or white ground.
 
-A picture shows its own noise: the largest difference from the ground where no stroke is near. A picture whose ground is
-at the other end of the scale, dark on white where a model knows light on black, is none of noise. What differs no more
-becomes ground, and what is about as close to the value of strokes becomes that value; a picture without noise stays as
-it is. What noise remains decides no class, since a noisy picture's bytes are classified to within a tolerance. Only
+A picture shows its own noise: the largest difference from the ground where no stroke is near. A picture on another
+ground has none: dark on white where a model knows light on black, grey paper, paper in a dark frame. What differs no
+more becomes ground, and what is about as close to the value of strokes becomes that value; a picture without noise
+stays as it is. What noise remains decides no class, since a noisy picture's bytes are classified to within a tolerance. Only
 models whose test images have noise in few cases have a `Cleaning`. The arithmetic is numpy's.
 """
 
@@ -59,14 +59,15 @@ class Cleaning:
         return asdict(self)
 
     def noise(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
-        """Return the noise [n] int of images [n, N] uint8, 0 to INK; 0 of a picture too faint to have strokes, or on
-        another ground."""
+        """Return the noise [n] int of images [n, N] uint8, 0 to INK; 0 of a picture too faint to have strokes, on
+        another ground, or with more strokes than ground, as grey paper or white paper in a dark frame would be."""
         away = self._from_ground(images, config)
         ink = np.pad((away > INK).any(axis=3), ((0, 0), (1, 1), (1, 1)))
         far_from_ink = ~np.asarray(sliding_window_view(ink, (3, 3), axis=(1, 2)).any(axis=(3, 4)))
         found = (away * far_from_ink[..., None]).max(axis=(1, 2, 3))
-        has_strokes = ink.reshape(len(images), -1).any(axis=1)
-        return np.where(has_strokes & ~self.inverted(images, config), found, 0)
+        strokes = ink.sum(axis=(1, 2))
+        is_drawing = (strokes > 0) & (2 * strokes <= config.height * config.width) & ~self.inverted(images, config)
+        return np.where(is_drawing, found, 0)
 
     def inverted(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return whether images [n, N] uint8 are on a ground at the other end of the scale, [n] bool: most bytes at the

@@ -39,8 +39,10 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = MAX_QUOTED
 _SHORT.maxlevel = 2  # of lists and objects in each other
 EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
+    "bool_parsing": "true or false",
     "bool_type": "true or false",
     "finite_number": "a finite number",
+    "float_parsing": "a number",
     "float_type": "a number",
     "greater_than": "above {gt:g}",
     "greater_than_equal": "at least {ge}",
@@ -50,6 +52,7 @@ EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
     "literal_error": "{expected}",
     "string_too_long": "at most {max_length} characters long",
     "string_type": "text",
+    "too_short": "a list of at least {min_length}",
 }
 FRAMEWORK_ERRORS = {  # by status: code and message of starlette's own refusals
     404: ("not_found", "Not found."),

@@ -82,10 +82,23 @@ def test_no_inverted_digit_is_named_and_each_other_is() -> None:
     digits = model.sample(4, seed=3).array.reshape(4, -1)
     for pictures in (digits, coded(digits, kind="JPEG")):
         assert model.classify(pictures, by_bits=False).known.all()
-    for paper in (1.0, 0.8):
+    for paper in (1.0, 0.8, 0.45, 0.2):
         inverted = (paper * (255 - digits)).astype(np.uint8)
         for pictures in (inverted, coded(inverted, kind="JPEG"), coded(inverted, kind="WEBP")):
             assert not model.classify(pictures, by_bits=False).known.any()
+
+
+@pytest.mark.parametrize("ground", [0, 255])
+@pytest.mark.parametrize(("paper", "frame"), [(0.5, 0), (0.4, 0), (0.2, 0), (1.0, 1), (0.8, 2)])
+def test_a_drawing_on_grey_paper_or_in_a_dark_frame_has_no_noise(ground: int, paper: float, frame: int) -> None:
+    """Of digits on grey paper 8 of 20 were named wrongly with certainty."""
+    away = drawings(20).astype(np.float64).reshape(20, 28, 28)
+    scan = np.zeros((20, 28, 28))
+    inside = slice(frame, 28 - frame)
+    scan[:, inside, inside] = paper * (255 - away[:, inside, inside])
+    scan = coded(scan.reshape(20, 784).astype(np.uint8), kind="JPEG")
+    cleaning = Cleaning(ground, abs(254 - ground))
+    assert not cleaning.noise(np.abs(ground - scan.astype(np.int16)).astype(np.uint8), CONFIG).any()
 
 
 def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most() -> None:

@@ -171,6 +171,21 @@ FORMS = {  # label: files, text fields, the parameter that is named, the code
 }
 
 
+UNREAD = {  # fields of a form that cannot be read, and the sentence
+    "temperature": ("0,5", "temperature must be a number."),
+    "stream": ("2", "stream must be true or false."),
+}
+
+
+@pytest.mark.parametrize("field", UNREAD)
+def test_a_text_of_a_form_that_is_no_number_gets_our_sentence(client: httpx.Client, field: str) -> None:
+    value, sentence = UNREAD[field]
+    answer = client.post(EDITS, files={"image": UPLOAD}, data={"keep_rows": "3", field: value})
+    assert answer.json()["error"]["message"] == sentence
+    empty = client.post(EDITS, json={"image": [], "keep_rows": 3})
+    assert empty.json()["error"]["message"] == "image must be a list of at least 1."
+
+
 @pytest.mark.parametrize("label", FORMS)
 def test_the_invalid_part_is_named(client: httpx.Client, label: str) -> None:
     files, fields, param, code = FORMS[label]
