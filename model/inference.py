@@ -30,7 +30,7 @@ from scanline.model.images.cleaning import Clean, Cleaned, read
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
 from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
-from scanline.model.inputs import InvalidInput, whole_number
+from scanline.model.inputs import InvalidInput, switch, whole_number
 from scanline.model.likelihood.classification import Classification, check_classes
 from scanline.model.likelihood.marginal_likelihood import DEFAULT_REPEATS, Estimate
 from scanline.model.network.transformer import Transformer
@@ -331,6 +331,7 @@ class Model:
         scanners, for models of drawings, and compares what is left of a noisy image to within a tolerance; off reads
         images as they are.
         """
+        by_bits = switch(by_bits, "by_bits")
         check_classes(self.config)
         cleaned = self._cleaned(images, clean)
         task = classify.plan(self.info, ClassifyValues(len(cleaned.images), by_bits))

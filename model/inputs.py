@@ -30,6 +30,14 @@ def plain_value(value: Any) -> Any:
     return to_list() if callable(to_list) else value
 
 
+def switch(value: Any, param: str) -> bool:
+    """Return a user's True or False, of Python, numpy or torch; InvalidInput where it is neither."""
+    found = plain_value(value)
+    if not isinstance(found, bool):
+        raise InvalidInput(f"{param} must be True or False, not {shown(found)}.", param)
+    return found
+
+
 def number(value: Any, param: str) -> float:
     """Return a user's number, of Python, numpy or torch; InvalidInput where it is none."""
     found = plain_value(value)

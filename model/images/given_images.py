@@ -121,8 +121,10 @@ def _known(mask: Picture, config: ModelConfig) -> np.ndarray:
     if (picture := _opened(mask, config, param)) is not None:
         return pictures.known_by_picture(picture, config, param)
     array, size = _array(mask), (config.height, config.width)
+    if array.dtype.kind in "ui" and np.isin(array, (0, 255)).all():  # a mask's pixels, as a file has them
+        array = array == 255
     if array.dtype != np.bool_ or array.shape not in (size, (1, *size), (*size, 1)):
-        reason = f"mask must be bool {list(size)}, not {array.dtype} {list(array.shape)}."
+        reason = f"mask must be bool {list(size)}, or uint8 of 0 and 255, not {array.dtype} {list(array.shape)}."
         raise InvalidInput(reason, "mask", "invalid_mask")
     if array.all():
         raise InvalidInput("mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask")

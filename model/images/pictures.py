@@ -303,10 +303,15 @@ def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> n
         return np.asarray(fitted(converted, (config.width, config.height))).reshape(-1)
 
 
-def known_by_picture(picture: Image.Image, config: ModelConfig, param: str) -> np.ndarray:
-    """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, without alpha, by black (paint)."""
+def known_by_picture(
+    picture: Image.Image, config: ModelConfig, param: str, is_own_alpha: bool = False
+) -> np.ndarray:
+    """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, where a mask has none or 255
+    everywhere, by black (paint). is_own_alpha: the picture is the image itself."""
     with readable(param):
         colours, alpha = planes(picture)
+        if alpha is not None and not is_own_alpha and alpha.getextrema() == (255, 255):  # as canvases write all
+            alpha = None
     kind = "grey" if alpha is None else "alpha"
     plane = colours.convert("L") if alpha is None else alpha
     values = np.asarray(ImageOps.fit(plane, (config.width, config.height), Image.Resampling.NEAREST))
@@ -329,7 +334,7 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
     if not picture.has_transparency_data:
         reason = "Send mask or keep_rows, or an image whose alpha is 0 where it is to be painted."
         raise InvalidInput(reason, "mask", "missing_parameter")
-    return known_by_picture(picture, config, "image")
+    return known_by_picture(picture, config, "image", is_own_alpha=True)
 
 
 def from_base64(text: str, param: str) -> bytes:

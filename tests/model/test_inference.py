@@ -106,6 +106,7 @@ def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(grey_model: Model
         (Image.fromarray(np.dstack((picture, alpha))), None),
         (picture, Image.fromarray(alpha)),
         (picture, torch.from_numpy(kept)[None]),
+        *((picture, alpha.astype(kind)) for kind in (np.uint8, np.int64)),
     ):
         known, found = read_completion(image, None, mask, config)
         np.testing.assert_array_equal(found, kept.reshape(-1))
@@ -205,7 +206,12 @@ WRONG = {
     "no image": (lambda m, p: m.score([]), "images must be uint8 [n, 7, 5], not float64 [0]."),
     "a picture's size": (lambda m, p: m.score(Image.new("L", (9, 9))), "images is 9x9; the model needs exactly 5x7."),
     "full mask": (lambda m, p: m.complete(p, mask=p >= 0), "mask leaves nothing to paint: every pixel is kept."),
-    "mask's shape": (lambda m, p: m.complete(p, mask=p[0] > 0), "mask must be bool [7, 5], not bool [5]."),
+    "mask's shape": (lambda m, p: m.complete(p, mask=p[0] > 0), "mask must be bool [7, 5], or uint8 of 0 and 255, not bool [5]."),
+    "mask's values": (
+        lambda m, p: m.complete(p, mask=p | 1),
+        "mask must be bool [7, 5], or uint8 of 0 and 255, not uint8 [7, 5].",
+    ),
+    "a switch": (lambda m, p: m.classify(p, by_bits="no"), "by_bits must be True or False, not 'no'."),
 }  # fmt: skip
 
 

@@ -195,8 +195,10 @@ def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode: str) -> None:
     np.testing.assert_array_equal(pixels(picture, GREY), bright.reshape(-1))
     colours, alpha = pictures.planes(picture)
     np.testing.assert_array_equal(colours.convert("L"), bright)
-    if alpha is None:
-        np.testing.assert_array_equal(known_by_picture(picture, GREY, "mask"), bright.reshape(-1) == 255)
+    np.testing.assert_array_equal(known_by_picture(picture, GREY, "mask"), bright.reshape(-1) == 255)  # opaque: by black
+    if alpha is not None:
+        with pytest.raises(InvalidInput, match="image leaves nothing to paint"):
+            known_by_alpha(picture, GREY)
 
 
 def test_pixels_and_masks_of_floats_are_refused_in_one_sentence() -> None:
