@@ -3,8 +3,8 @@
 A picture shows its own noise: the largest difference from the ground where no stroke is near. A picture on another
 ground has none: dark on white where a model knows light on black, grey paper, paper in a dark frame. What differs no
 more becomes ground, and what is about as close to the value of strokes becomes that value; a picture without noise
-stays as it is. What noise remains decides no class, since a noisy picture's bytes are classified to within a tolerance. Only
-models whose test images have noise in few cases have a `Cleaning`. The arithmetic is numpy's.
+stays as it is. What noise remains decides no class, since a noisy picture's bytes are classified to within a
+tolerance. Only models whose test images have noise in few cases have a `Cleaning`. The arithmetic is numpy's.
 """
 
 from dataclasses import asdict, dataclass

@@ -303,9 +303,7 @@ def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> n
         return np.asarray(fitted(converted, (config.width, config.height))).reshape(-1)
 
 
-def known_by_picture(
-    picture: Image.Image, config: ModelConfig, param: str, is_own_alpha: bool = False
-) -> np.ndarray:
+def known_by_picture(picture: Image.Image, config: ModelConfig, param: str, is_own_alpha: bool = False) -> np.ndarray:
     """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, where a mask has none or 255
     everywhere, by black (paint). is_own_alpha: the picture is the image itself."""
     with readable(param):

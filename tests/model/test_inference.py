@@ -206,7 +206,10 @@ WRONG = {
     "no image": (lambda m, p: m.score([]), "images must be uint8 [n, 7, 5], not float64 [0]."),
     "a picture's size": (lambda m, p: m.score(Image.new("L", (9, 9))), "images is 9x9; the model needs exactly 5x7."),
     "full mask": (lambda m, p: m.complete(p, mask=p >= 0), "mask leaves nothing to paint: every pixel is kept."),
-    "mask's shape": (lambda m, p: m.complete(p, mask=p[0] > 0), "mask must be bool [7, 5], or uint8 of 0 and 255, not bool [5]."),
+    "mask's shape": (
+        lambda m, p: m.complete(p, mask=p[0] > 0),
+        "mask must be bool [7, 5], or uint8 of 0 and 255, not bool [5].",
+    ),
     "mask's values": (
         lambda m, p: m.complete(p, mask=p | 1),
         "mask must be bool [7, 5], or uint8 of 0 and 255, not uint8 [7, 5].",

@@ -195,7 +195,8 @@ def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode: str) -> None:
     np.testing.assert_array_equal(pixels(picture, GREY), bright.reshape(-1))
     colours, alpha = pictures.planes(picture)
     np.testing.assert_array_equal(colours.convert("L"), bright)
-    np.testing.assert_array_equal(known_by_picture(picture, GREY, "mask"), bright.reshape(-1) == 255)  # opaque: by black
+    known = known_by_picture(picture, GREY, "mask")  # by black, also where all is opaque
+    np.testing.assert_array_equal(known, bright.reshape(-1) == 255)
     if alpha is not None:
         with pytest.raises(InvalidInput, match="image leaves nothing to paint"):
             known_by_alpha(picture, GREY)
