@@ -118,7 +118,8 @@ class PrefillQueue:
 
     @property
     def idle(self) -> bool:
-        return not self.left
+        """Whether nothing is to be prefilled, and the device has no pass of requests that were dropped meanwhile."""
+        return not self.left and not self.passes
 
     def add(self, request: int, client: str, prefills: Sequence[PrefillRequest]) -> None:
         """Queue more prefills of a client's request, all of them of one kind."""

@@ -19,6 +19,7 @@ from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
+from tests.support.engine.queued_generator import QueuedGenerator
 from tests.support.sweeps import and_slow
 
 IMAGES = small_models.images(small_models.GREY, 6)
@@ -189,6 +190,18 @@ def test_of_a_batch_that_fails_only_the_request_at_fault_fails_once_with_one_sen
     found = {event.index: event.bits for event in events if isinstance(event, Scored) and event.request == 0}
     assert found == {index: bits.tobytes() for index, bits in enumerate(generator.score(IMAGES))}
     assert engine.prefills.idle
+
+
+def test_passes_of_requests_that_were_dropped_meanwhile_are_waited_for(grey: Transformer) -> None:
+    """A device's pass holds states: an engine that was idle before its end kept them until it had work again."""
+    prefills = PrefillQueue(QueuedGenerator(grey, 4, threads=1))
+    prefills.add(1, "client", scores(1, 1))
+    prefills.run(1.0, 0.0)  # as much is painted meanwhile, so that the pass is not waited for
+    assert prefills.passes
+    prefills.drop(1)
+    assert not prefills.idle
+    assert prefills.run(None, 0.0) == []
+    assert prefills.idle
 
 
 def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transformer) -> None:
