@@ -23,22 +23,31 @@ def causal_conv(
     """Return y [B, n, D] as `reference.causal_conv`. Without `conv_state`, `first` is 0."""
     if conv_state is None and x.shape[1] % width == 0:
         return _causal_conv_of_rows(x, conv_weight, width)
-    count, reach = x.shape[1], width + BEYOND - 1  # pixels back to the furthest neighbour
+    batch, count, depth = x.shape
+    reach = width + BEYOND - 1  # pixels back to the furthest neighbour
     pixel = torch.arange(first, first + count, device=x.device)
+
+    # The pixels before x, and x itself: [B, reach + n, D].
     if conv_state is None:
-        before = x.new_zeros(len(x), reach, x.shape[2])
+        before = x.new_zeros(batch, reach, depth)
     else:
-        before = conv_state[:, (pixel[0] - reach + torch.arange(reach, device=x.device)) % len(conv_state[0])]
-    every, y = torch.cat((before, x), dim=1), x
+        earlier = pixel[0] - reach + torch.arange(reach, device=x.device)
+        before = conv_state[:, earlier % conv_state.shape[1]]
+    pixels = torch.cat((before, x), dim=1)
+
+    y = x
     for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
         if abs(left) >= width:
             continue  # outside every image, and of a narrow one not before the pixel
         begin = reach - up * width - left
         inside = _inside(pixel, up, left, width).unsqueeze(-1)
-        y = y + weight * torch.where(inside, every[:, begin : begin + count], 0)
+        y = y + weight * torch.where(inside, pixels[:, begin : begin + count], 0)
+
+    # Keep what later pixels need.
     if conv_state is not None:
-        last = pixel[-len(conv_state[0]) :]
-        conv_state[:, last % len(conv_state[0])] = x[:, -len(last) :]
+        size = conv_state.shape[1]
+        last = pixel[-size:]
+        conv_state[:, last % size] = x[:, -len(last) :]
     return y
 
 
@@ -46,9 +55,13 @@ def _causal_conv_of_rows(x: torch.Tensor, conv_weight: torch.Tensor, width: int)
     """Return the same of the first rows of images: with a border of zeros nothing is compared, in a third of the time
     on a CPU."""
     rows = x.unflatten(1, (-1, width))
-    bordered, y = F.pad(rows, (0, 0, 2, 2, 1, 0)), rows
+    bordered = F.pad(rows, (0, 0, 2, 2, 1, 0))
+    y = rows
     for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
-        y = y + weight * bordered[:, 1 - up : 1 - up + rows.shape[1], 2 - left : 2 - left + width]
+        first_row = 1 - up
+        first_column = 2 - left
+        near = bordered[:, first_row : first_row + rows.shape[1], first_column : first_column + width]
+        y = y + weight * near
     return y.flatten(1, 2)
 
 
@@ -61,7 +74,8 @@ def normed_causal_conv(
 ) -> torch.Tensor:
     """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training on a GPU, then of autocast's type."""
     if not _is_by_triton(x):
-        return causal_conv(F.layer_norm(x, weight.shape, weight, bias), conv_weight, 0, width)
+        normed = F.layer_norm(x, weight.shape, weight, bias)
+        return causal_conv(normed, conv_weight, 0, width)
     from scanline.kernels.causal_conv.training_triton import normed_causal_conv as kernel
 
     device = x.device.type
@@ -86,10 +100,14 @@ def causal_conv_step(
     conv_state: torch.Tensor,  # [B, width + BEYOND, D], changed in place
 ) -> torch.Tensor:
     """Return y [B, D] as `reference.causal_conv`, of one pixel of each image."""
-    rows, size, y = torch.arange(len(x), device=x.device), conv_state.shape[1], x
+    rows = torch.arange(len(x), device=x.device)
+    size = conv_state.shape[1]
+    y = x
     for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
-        near = conv_state[rows, (pixel - up * width - left) % size]
-        y = y + weight * torch.where(_inside(pixel, up, left, width).unsqueeze(-1), near, 0)
+        neighbour = pixel - up * width - left
+        near = conv_state[rows, neighbour % size]
+        inside = _inside(pixel, up, left, width).unsqueeze(-1)
+        y = y + weight * torch.where(inside, near, 0)
     conv_state[rows, pixel % size] = x
     return y
 

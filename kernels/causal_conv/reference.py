@@ -19,8 +19,11 @@ def causal_conv(
     """Return y [N, D]: y_p = x_p + sum over neighbours q_k of p of weight_k * x_(q_k), number by number."""
     y = x.clone()
     for pixel in range(len(x)):
-        row, column = pixel // width, pixel % width
+        row = pixel // width
+        column = pixel % width
         for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
-            if row - up >= 0 and 0 <= column - left < width:
-                y[pixel] += weight * x[(row - up) * width + column - left]
+            neighbour_row = row - up
+            neighbour_column = column - left
+            if neighbour_row >= 0 and 0 <= neighbour_column < width:
+                y[pixel] += weight * x[neighbour_row * width + neighbour_column]
     return y

@@ -46,7 +46,8 @@ def _normed_conv(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     y = torch.empty_like(x, dtype=dtype)
-    _launch(_norm_conv, *[tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight)], y, width=width)
+    inputs = [tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight)]
+    _launch(_norm_conv, *inputs, y, width=width)
     return y
 
 
@@ -63,9 +64,11 @@ def _gradients(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of x and of all weights [2 + NEIGHBOURS, D]: of the norm's, its bias, the convolution's."""
     grad = torch.empty_like(x)
-    sums = x.new_empty(len(x) * triton.cdiv(x.shape[1], OWN), 2 + NEIGHBOURS, x.shape[2])
-    given = [tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight, g)]
-    _launch(_norm_conv_backward, *given, grad, sums, width=width)
+    batch, pixels, depth = x.shape
+    programs = batch * triton.cdiv(pixels, OWN)
+    sums = x.new_empty(programs, 2 + NEIGHBOURS, depth)
+    inputs = [tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight, g)]
+    _launch(_norm_conv_backward, *inputs, grad, sums, width=width)
     return grad, sums.sum(0)
 
 
@@ -94,7 +97,9 @@ _normed_conv.register_autograd(_backward_of_conv, setup_context=_save)
 
 def run_once(device: torch.device, depth: int) -> None:
     """Run both kernels on a few pixels."""
-    x, weight, conv_weight = (torch.ones(*shape, depth, device=device) for shape in ((1, 8), (), (NEIGHBOURS,)))
+    x = torch.ones(1, 8, depth, device=device)
+    weight = torch.ones(depth, device=device)
+    conv_weight = torch.ones(NEIGHBOURS, depth, device=device)
     y = normed_causal_conv(x.requires_grad_(), weight, weight, conv_weight, 4, torch.float32)
     torch.autograd.grad(y.sum(), x)
 
@@ -104,20 +109,32 @@ def _launch(kernel: triton.JITFunction, x: torch.Tensor, *tensors: torch.Tensor,
     block = triton.next_power_of_2(depth)
     kernel[(triton.cdiv(pixels, OWN), batch)](
         x, *tensors, pixels, width, depth, block, OWN, num_warps=triton.cdiv(block, LANES)
-    )  # fmt: skip
+    )
 
 
 @triton.jit
 def _norm_conv(
-    x, mean, rstd, weight, bias, conv_weight, y,
-    pixels: tl.constexpr, width: tl.constexpr, depth: tl.constexpr, block: tl.constexpr, own: tl.constexpr,
-):  # fmt: skip
-    first, image = tl.program_id(0) * own, tl.program_id(1).to(tl.int64) * pixels
+    x,
+    mean,
+    rstd,
+    weight,
+    bias,
+    conv_weight,
+    y,
+    pixels: tl.constexpr,
+    width: tl.constexpr,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    own: tl.constexpr,
+):
+    first = tl.program_id(0) * own
+    image = tl.program_id(1).to(tl.int64) * pixels
     d = tl.arange(0, block)
     there = d < depth
     # Scale and shift stay in registers for all pixels. Neighbours are normed again from x: no normed x is stored. One
     # beyond the border is the pixel itself, weighted by 0, so that every address is valid.
-    scale, shift = tl.load(weight + d, mask=there, other=0.0), tl.load(bias + d, mask=there, other=0.0)
+    scale = tl.load(weight + d, mask=there, other=0.0)
+    shift = tl.load(bias + d, mask=there, other=0.0)
     for pixel in range(first, tl.minimum(first + own, pixels)):
         row = image + pixel
         value = tl.load(x + row * depth + d, mask=there, other=0.0)
@@ -134,15 +151,36 @@ def _norm_conv(
 
 @triton.jit
 def _norm_conv_backward(
-    x, mean, rstd, weight, bias, conv_weight, g, grad, sums,
-    pixels: tl.constexpr, width: tl.constexpr, depth: tl.constexpr, block: tl.constexpr, own: tl.constexpr,
-):  # fmt: skip
-    first, image = tl.program_id(0) * own, tl.program_id(1).to(tl.int64) * pixels
+    x,
+    mean,
+    rstd,
+    weight,
+    bias,
+    conv_weight,
+    g,
+    grad,
+    sums,
+    pixels: tl.constexpr,
+    width: tl.constexpr,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    own: tl.constexpr,
+):
+    first = tl.program_id(0) * own
+    image = tl.program_id(1).to(tl.int64) * pixels
     d = tl.arange(0, block)
     there = d < depth
-    scale, shift = tl.load(weight + d, mask=there, other=0.0), tl.load(bias + d, mask=there, other=0.0)
-    of_weight, of_bias = tl.zeros((block,), tl.float32), tl.zeros((block,), tl.float32)
-    s0, s1, s2, s3, s4, s5, s6 = of_bias, of_bias, of_bias, of_bias, of_bias, of_bias, of_bias
+    scale = tl.load(weight + d, mask=there, other=0.0)
+    shift = tl.load(bias + d, mask=there, other=0.0)
+    of_weight = tl.zeros((block,), tl.float32)
+    of_bias = tl.zeros((block,), tl.float32)
+    s0 = of_bias
+    s1 = of_bias
+    s2 = of_bias
+    s3 = of_bias
+    s4 = of_bias
+    s5 = of_bias
+    s6 = of_bias
     for pixel in range(first, tl.minimum(first + own, pixels)):
         row = image + pixel
         factor = tl.load(rstd + row)
@@ -152,9 +190,11 @@ def _norm_conv_backward(
         of_normed = tl.load(g + row * depth + d, mask=there, other=0.0).to(tl.float32)
         for k in tl.static_range(COUNT):
             # the later pixel of which this one is neighbour k
-            column, later = pixel % width + LEFTS[k], UPS[k] * width + LEFTS[k]
-            inside = (pixel + later < pixels) & (column >= 0) & (column < width)
-            value = tl.load(g + (row + later) * depth + d, mask=there & inside, other=0.0).to(tl.float32)
+            column = pixel % width + LEFTS[k]
+            in_image = pixel + (UPS[k] * width + LEFTS[k]) < pixels
+            inside = in_image & (column >= 0) & (column < width)
+            later = row + (UPS[k] * width + LEFTS[k])
+            value = tl.load(g + later * depth + d, mask=there & inside, other=0.0).to(tl.float32)
             of_normed += tl.load(conv_weight + k * depth + d, mask=there, other=0.0) * value
             value *= normed
             if k == 0:

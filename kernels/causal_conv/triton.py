@@ -87,20 +87,45 @@ def _run(
     chained: bool,
     more: tuple[object, ...],
 ) -> None:
-    depth, kept = x.shape[1], conv_state.shape[1]
+    depth = x.shape[1]
+    kept = conv_state.shape[1]
     weight, bias = norm or (None, None)
     kernel[(len(x),)](
-        x, slots, position, conv_state, weight, bias, None if norm is None else moments, *more, len(x), batch, channels,
-        kept - BEYOND, kept, depth, triton.next_power_of_2(depth), triton.next_power_of_2(blocks(depth)), EPSILON,
-        num_warps=WARPS, **options(chained),
-    )  # fmt: skip
+        x,
+        slots,
+        position,
+        conv_state,
+        weight,
+        bias,
+        None if norm is None else moments,
+        *more,
+        len(x),
+        batch,
+        channels,
+        kept - BEYOND,
+        kept,
+        depth,
+        triton.next_power_of_2(depth),
+        triton.next_power_of_2(blocks(depth)),
+        EPSILON,
+        num_warps=WARPS,
+        **options(chained),
+    )
 
 
 @triton.jit
 def _normed(
-    x, moments, weight, bias, row, there,
-    depth: tl.constexpr, block: tl.constexpr, padded_blocks: tl.constexpr, epsilon: tl.constexpr,
-):  # fmt: skip
+    x,
+    moments,
+    weight,
+    bias,
+    row,
+    there,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    padded_blocks: tl.constexpr,
+    epsilon: tl.constexpr,
+):
     """Return rows [1, block] of x as the fused product reads them; zeros or of no meaning where not `there` [1]."""
     d = tl.arange(0, block)
     value = tl.load(x + row[:, None] * depth + d[None, :], mask=there[:, None] & (d[None, :] < depth), other=0.0)
@@ -113,12 +138,27 @@ def _normed(
 
 @triton.jit(do_not_specialize=["rows", "batch"])  # one program code for all batches
 def _causal_conv(
-    x, slots, position, conv_state, weight, bias, moments, conv_weight, out,
+    x,
+    slots,
+    position,
+    conv_state,
+    weight,
+    bias,
+    moments,
+    conv_weight,
+    out,
     reads: tl.constexpr,
-    rows, batch,
-    channels: tl.constexpr, width: tl.constexpr, kept: tl.constexpr, depth: tl.constexpr, block: tl.constexpr,
-    padded_blocks: tl.constexpr, epsilon: tl.constexpr, chained: tl.constexpr,
-):  # fmt: skip
+    rows,
+    batch,
+    channels: tl.constexpr,
+    width: tl.constexpr,
+    kept: tl.constexpr,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    padded_blocks: tl.constexpr,
+    epsilon: tl.constexpr,
+    chained: tl.constexpr,
+):
     # Slots come from the L2, where the kernel before the previous one wrote them.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot be mixed with
     slot = tl.load(slots + row, cache_modifier=".cg")
@@ -144,9 +184,11 @@ def _causal_conv(
             from_state = inside & (here == 0)
         place = (pixel - UPS[k] * width - LEFTS[k]) % kept
         value = tl.load(
-            own[:, None] + place[:, None] * depth + d[None, :], mask=from_state[:, None] & in_depth, other=0.0,
+            own[:, None] + place[:, None] * depth + d[None, :],
+            mask=from_state[:, None] & in_depth,
+            other=0.0,
             cache_modifier=".cg",
-        )  # fmt: skip
+        )
         if reads:
             fresh = _normed(x, moments, weight, bias, near, here, depth, block, padded_blocks, epsilon)
             value = tl.where(here[:, None], fresh, value)
@@ -164,10 +206,24 @@ def _causal_conv(
 
 @triton.jit(do_not_specialize=["rows", "batch"])  # one program code for all batches
 def _keep(
-    x, slots, position, conv_state, weight, bias, moments, rows, batch,
-    channels: tl.constexpr, width: tl.constexpr, kept: tl.constexpr, depth: tl.constexpr, block: tl.constexpr,
-    padded_blocks: tl.constexpr, epsilon: tl.constexpr, chained: tl.constexpr,
-):  # fmt: skip
+    x,
+    slots,
+    position,
+    conv_state,
+    weight,
+    bias,
+    moments,
+    rows,
+    batch,
+    channels: tl.constexpr,
+    width: tl.constexpr,
+    kept: tl.constexpr,
+    depth: tl.constexpr,
+    block: tl.constexpr,
+    padded_blocks: tl.constexpr,
+    epsilon: tl.constexpr,
+    chained: tl.constexpr,
+):
     # The last `kept` rows of each image: those so many pixels after which there is none.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     slot = tl.load(slots + row, cache_modifier=".cg")
