@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from scanline.kernels.categorical.reference import VALUES, Categorical, guided
+from scanline.kernels.categorical.reference import VALUES, Categorical, guided, pick
 
 LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
@@ -60,19 +60,25 @@ class PixelLogistics:
         """Return the natural log-probability [..., C] of each of a pixel's bytes `values` [..., C] given its earlier
         ones, under `parameters` [..., width]: differences of the log-sums over components."""
         logits, means, scales, coefficients = self._split(parameters)
-        before = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
-        given, total = torch.zeros_like(before[..., 0]), []
+        weights = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
+        earlier = torch.zeros_like(weights[..., 0])  # log-probability of the earlier bytes
+        log_probs = []
         seen = values.float() / 127.5 - 1
         for channel in range(self.channels):
             mean = self._mean(channel, means, coefficients, seen)
-            before = before + log_bin(values[..., channel, None], mean, scales[..., channel])
-            now = torch.logsumexp(before, dim=-1)
-            total.append(now - given)
-            given = now
-        return torch.stack(total, dim=-1)
+            weights = weights + log_bin(values[..., channel, None], mean, scales[..., channel])
+            with_this = torch.logsumexp(weights, dim=-1)
+            log_probs.append(with_this - earlier)
+            earlier = with_this
+        return torch.stack(log_probs, dim=-1)
 
     def sample(
-        self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
+        self,
+        parameters: Tensor,
+        uniforms: Tensor,
+        temperature: Tensor,
+        values: Tensor,
+        known: Tensor,
     ) -> Tensor:
         """Return the bytes [..., C] uint8 of a pixel for each row of `parameters` [..., width]; where `known` [..., C],
         those of `values` [..., C].
@@ -88,17 +94,19 @@ class PixelLogistics:
         painted: list[Tensor] = []
         seen = torch.zeros_like(means[..., 0, :])
         for channel in range(self.channels):
-            mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
-            cumulative = torch.softmax(weights, dim=-1).cumsum(dim=-1)
-            picked = (uniforms[..., channel, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
-            picked = picked.clamp(max=self.components - 1)
+            mean = self._mean(channel, means, coefficients, seen)
+            scale = scales[..., channel]
+            # A component by its weight, and a value from its logistic, inverted at the second uniform.
+            picked = pick(torch.softmax(weights, dim=-1), uniforms[..., channel, :1])
             u = uniforms[..., channel, 1:]
-            drawn = mean.gather(-1, picked) + scale.gather(-1, picked) * (u.log() - (-u).log1p())
+            standard = u.log() - (-u).log1p()
+            drawn = mean.gather(-1, picked) + scale.gather(-1, picked) * standard
             byte = ((drawn + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
             byte = torch.where(known[..., channel, None], values[..., channel, None], byte)
             painted.append(byte)
+            # What each component gives the byte decides the components of the later ones.
             weights = weights + log_bin(byte, mean, scale)
-            seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
+            seen = _with_byte(seen, channel, byte)
         return torch.cat(painted, dim=-1)
 
     def sample_guided(
@@ -120,40 +128,54 @@ class PixelLogistics:
         """
         logits, means, scales, coefficients = self._split(torch.stack((with_class, without)))
         weights = F.log_softmax(logits, dim=-1)
-        every = torch.arange(VALUES, device=logits.device).unsqueeze(-1)
+        all_values = torch.arange(VALUES, device=logits.device).unsqueeze(-1)
+        least = math.log(MIN_PROBABILITY)
         painted: list[Tensor] = []
         seen = torch.zeros_like(means[0, ..., 0, :])
         for channel in range(self.channels):
-            mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
-            each = log_bin(every, mean.unsqueeze(-2), scale.unsqueeze(-2))  # [2, ..., 256, K]
-            logs = torch.logsumexp(weights.unsqueeze(-2) + each, dim=-1).clamp(min=math.log(MIN_PROBABILITY))
-            own = (part[..., channel : channel + 1] for part in (values, known))
-            draws = uniforms[..., channel : channel + 1, :]
-            byte = Categorical().sample(guided(logs[0], logs[1], guidance), draws, temperature, *own)
+            mean = self._mean(channel, means, coefficients, seen)
+            scale = scales[..., channel]
+            bins = log_bin(all_values, mean.unsqueeze(-2), scale.unsqueeze(-2))  # [2, ..., 256, K]
+            logs = torch.logsumexp(weights.unsqueeze(-2) + bins, dim=-1)
+            logs = logs.clamp(min=least)
+            this = slice(channel, channel + 1)
+            byte = Categorical().sample(
+                guided(logs[0], logs[1], guidance),
+                uniforms[..., this, :],
+                temperature,
+                values[..., this],
+                known[..., this],
+            )
             painted.append(byte)
             weights = F.log_softmax(weights + log_bin(byte, mean, scale), dim=-1)
-            seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
+            seen = _with_byte(seen, channel, byte)
         return torch.cat(painted, dim=-1)
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
         """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
-        k, c = self.components, self.channels
-        logits, means, raw, coefficients = parameters.float().split((k, k * c, k * c, k * self.coefficients), dim=-1)
+        k = self.components
+        c = self.channels
+        sizes = (k, k * c, k * c, k * self.coefficients)
+        logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
         scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
-        return (
-            logits,
-            means.unflatten(-1, (k, c)),
-            scales.unflatten(-1, (k, c)),
-            coefficients.unflatten(-1, (k, self.coefficients)) if self.coefficients else coefficients,
-        )
+        if self.coefficients:
+            coefficients = coefficients.unflatten(-1, (k, self.coefficients))
+        return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients
 
     def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
         """Return the means [..., K] of a channel, given the values `seen` [..., C] of the earlier ones."""
-        mean, first = means[..., channel], channel * (channel - 1) // 2
+        mean = means[..., channel]
+        first = channel * (channel - 1) // 2
         for earlier in range(channel):
             error = seen[..., None, earlier] - means[..., earlier]
             mean = mean + coefficients[..., first + earlier] * error
         return mean
+
+
+def _with_byte(seen: Tensor, channel: int, byte: Tensor) -> Tensor:
+    """Return `seen` [..., C] with the value of a channel's byte [..., 1]."""
+    value = byte.float() / 127.5 - 1
+    return torch.cat((seen[..., :channel], value, seen[..., channel + 1 :]), dim=-1)
 
 
 def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
@@ -162,8 +184,11 @@ def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
     sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
     outer bins drop the factors that the tails make 1.
     """
+    is_black = values == 0
+    is_white = values == 255
     centred = values.float() / 127.5 - 1 - means
-    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
-    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
-    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
+    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(is_white, 0.0)
+    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(is_black, 0.0)
+    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales))
+    width = width.masked_fill(is_black | is_white, 0.0)
     return inner + outer + width

@@ -57,20 +57,47 @@ def sample(
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
-    components, channels, length = distribution.components, distribution.channels, arrays.images.shape[1]
+    components = distribution.components
+    channels = distribution.channels
+    length = arrays.images.shape[1]
     sizes = (
-        components, channels, distribution.width, triton.next_power_of_2(components), triton.next_power_of_2(channels),
+        components,
+        channels,
+        distribution.width,
+        triton.next_power_of_2(components),
+        triton.next_power_of_2(channels),
         distribution.scale,
-    )  # fmt: skip
+    )
     if guiding is not None:
         _sample_guided[(len(slots),)](
-            parameters, base, slots, *arrays.pointers, *guiding, length, *sizes, VALUES, MIN_PROBABILITY,
-            num_warps=GUIDED_WARPS, **options(chained),
-        )  # fmt: skip
+            parameters,
+            base,
+            slots,
+            *arrays.pointers,
+            *guiding,
+            length,
+            *sizes,
+            VALUES,
+            MIN_PROBABILITY,
+            num_warps=GUIDED_WARPS,
+            **options(chained),
+        )
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, base, slots, *arrays.pointers, costs, None if guiding is None else guiding[1], code_range,
-        len(slots), length, *sizes, LN2, IMAGES, num_warps=1, **options(chained),
-    )  # fmt: skip
+        parameters,
+        base,
+        slots,
+        *arrays.pointers,
+        costs,
+        None if guiding is None else guiding[1],
+        code_range,
+        len(slots),
+        length,
+        *sizes,
+        LN2,
+        IMAGES,
+        num_warps=1,
+        **options(chained),
+    )
 
 
 @triton.jit
@@ -120,13 +147,32 @@ def _scales(first, k, channel: tl.constexpr, components, channels: tl.constexpr,
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sample(
-    parameters, base, slots, images, known, bits, known_bits, temperature, seed, index, position, costs, partner,
-    code_range, batch, length, components,
+    parameters,
+    base,
+    slots,
+    images,
+    known,
+    bits,
+    known_bits,
+    temperature,
+    seed,
+    index,
+    position,
+    costs,
+    partner,
+    code_range,
+    batch,
+    length,
+    components,
     channels: tl.constexpr,
     width,
-    block_k: tl.constexpr, block_c: tl.constexpr, scale: tl.constexpr, ln2: tl.constexpr, block: tl.constexpr,
+    block_k: tl.constexpr,
+    block_c: tl.constexpr,
+    scale: tl.constexpr,
+    ln2: tl.constexpr,
+    block: tl.constexpr,
     chained: tl.constexpr,
-):  # fmt: skip
+):
     # Parameters come from the previous kernel, and images and positions of this pixel were read by kernels before it.
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
@@ -143,12 +189,15 @@ def _sample(
     c = tl.arange(0, block_c)[None, :]
     there = k < components
     inside = live[:, None] & there
-    first, own_base = parameters + b[:, None] * width, base + b * channels
-    logits = tl.where(there, tl.load(first + k, mask=inside, other=0.0), -float("inf"))
+    first = parameters + b[:, None] * width
+    own_base = base + b * channels
+    logits = tl.load(first + k, mask=inside, other=0.0)
+    logits = tl.where(there, logits, -float("inf"))
 
     # The log-weight of each component, times what it gave to the earlier bytes: at the image's temperature, from which
     # later bytes draw theirs, and at 1, for the cost. What a byte adds to the latter's sum is its cost.
-    weights, each = logits / image_temperature, logits
+    weights = logits / image_temperature
+    each = logits
     given = log_sum_exp(each)
     total, known_total = totals(bits, known_bits, slot, live)
     unusable = inside & wrong(logits)
@@ -164,7 +213,8 @@ def _sample(
         chosen = k == pick(weights, u, there, components)[:, None]
         mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
         spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
-        at, drawn = slot * length + place + channel, draw_logistic(mean, spread, w)
+        at = slot * length + place + channel
+        drawn = draw_logistic(mean, spread, w)
         if partner is not None or code_range is not None:
             drawn = tl.where(painted, tl.load(images + at, mask=painted, other=0).to(tl.float32), drawn)
         byte, is_known = put(images, known, at, drawn, live)
@@ -185,13 +235,31 @@ def _sample(
 
 @triton.jit
 def _sample_guided(
-    parameters, base, slots, images, known, bits, known_bits, temperature, seed, index, position, label, partner,
-    guidance, length, components,
+    parameters,
+    base,
+    slots,
+    images,
+    known,
+    bits,
+    known_bits,
+    temperature,
+    seed,
+    index,
+    position,
+    label,
+    partner,
+    guidance,
+    length,
+    components,
     channels: tl.constexpr,
     width,
-    block_k: tl.constexpr, block_c: tl.constexpr, scale: tl.constexpr, values: tl.constexpr, least: tl.constexpr,
+    block_k: tl.constexpr,
+    block_c: tl.constexpr,
+    scale: tl.constexpr,
+    values: tl.constexpr,
+    least: tl.constexpr,
     chained: tl.constexpr,
-):  # fmt: skip
+):
     wait(chained)
     # One image a program, in tensors of one row: its many warps share the [256, K] log-probabilities of each label,
     # which are in registers.
@@ -200,14 +268,18 @@ def _sample_guided(
     if tl.max(is_guided.to(tl.int32), axis=0) > 0:
         # Rows 2i and 2i + 1 are the image's slots, so b ^ 1 is the partner's row.
         has_class = tl.load(label + slot, mask=live, other=0) != 0
-        of_class, of_any = tl.where(has_class, b, b ^ 1), tl.where(has_class, b ^ 1, b)
+        of_class = tl.where(has_class, b, b ^ 1)
+        of_any = tl.where(has_class, b ^ 1, b)
         weight = tl.load(guidance + slot, mask=live, other=1.0)[:, None]
-        k, c = tl.arange(0, block_k)[None, :], tl.arange(0, block_c)[None, :]
+        k = tl.arange(0, block_k)[None, :]
+        c = tl.arange(0, block_c)[None, :]
         value = tl.arange(0, values)
         there = k < components
         inside = live[:, None] & there
-        first_c, first_u = parameters + of_class[:, None] * width, parameters + of_any[:, None] * width
-        base_c, base_u = base + of_class * channels, base + of_any * channels
+        first_c = parameters + of_class[:, None] * width
+        first_u = parameters + of_any[:, None] * width
+        base_c = base + of_class * channels
+        base_u = base + of_any * channels
         weights_c = tl.where(there, tl.load(first_c + k, mask=inside, other=0.0), -float("inf"))
         weights_u = tl.where(there, tl.load(first_u + k, mask=inside, other=0.0), -float("inf"))
         unusable = inside & (wrong(weights_c) | wrong(weights_u))
