@@ -64,24 +64,30 @@ class Window:
     @property
     def inputs(self) -> int:
         """Number of all inputs of a pixel."""
-        return self.linear_inputs + len(self.wave_pixels) * self.channels * 2 * self.waves
+        wave_bytes = len(self.wave_pixels) * self.channels
+        return self.linear_inputs + wave_bytes * 2 * self.waves
 
     def read(self, images: torch.Tensor, pixel: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the inputs [B, n, inputs] float32 of pixels [B, n] int64, or [1, n] where they are the same for all
         images, of images [B, N] uint8, and their references [B, n, channels], which are zero unless centred. Bytes of a
         pixel and of those after it are not read."""
         pixel = pixel.expand(images.shape[0], -1)
-        around = _offsets(self.rows, self.columns, images.device)
+        device = images.device
+        around = _offsets(self.rows, self.columns, device)
         values = self._bytes(images, pixel, *around).float() / 127.5 - 1  # [B, n, pixels, channels]
         reference = self._reference(images, pixel)
-        parts = [(values - reference.unsqueeze(2)).flatten(2) if self.centred else values.flatten(2)]
+        if self.centred:
+            values = values - reference.unsqueeze(2)
+        parts = [values.flatten(2)]
         if self.centred:
             parts.append(reference)
         if self.waves:
-            if images.device not in self._wave_tables:
-                self._wave_tables[images.device] = self.wave_table.to(images.device)
-            near = self._bytes(images, pixel, *_offsets(self.wave_rows, self.wave_columns, images.device))
-            parts.append(self._wave_tables[images.device][near.long()].flatten(2))
+            if device not in self._wave_tables:
+                self._wave_tables[device] = self.wave_table.to(device)
+            near = _offsets(self.wave_rows, self.wave_columns, device)
+            near_bytes = self._bytes(images, pixel, *near)
+            waves = self._wave_tables[device][near_bytes.long()]
+            parts.append(waves.flatten(2))
         return torch.cat(parts, dim=-1), reference
 
     def _reference(self, images: torch.Tensor, pixel: torch.Tensor) -> torch.Tensor:
@@ -91,8 +97,10 @@ class Window:
         one = torch.arange(2, device=images.device)
         near = self._bytes(images, pixel, 1 - one, -one).float() / 127.5 - 1
         above, left = near.unbind(2)
-        first_column, first_row = (pixel % self.width == 0)[..., None], (pixel < self.width)[..., None]
-        return torch.where(first_column, above, torch.where(first_row, left, (above + left) / 2))
+        first_column = (pixel % self.width == 0)[..., None]
+        first_row = (pixel < self.width)[..., None]
+        mean = (above + left) / 2
+        return torch.where(first_column, above, torch.where(first_row, left, mean))
 
     def _bytes(self, images: torch.Tensor, pixel: torch.Tensor, up: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Return the bytes [B, n, k, channels] uint8 of the pixels `up` rows above and `right` columns to the right [k]
@@ -101,8 +109,10 @@ class Window:
         column = pixel.unsqueeze(-1) % self.width + right
         inside = (row >= 0) & (column >= 0) & (column < self.width)
         at = torch.where(inside, row * self.width + column, 0)
-        bytes_ = at.unsqueeze(-1) * self.channels + torch.arange(self.channels, device=images.device)
-        return torch.where(inside.unsqueeze(-1), images.gather(1, bytes_.flatten(1)).view(bytes_.shape), self.outside)
+        channels = torch.arange(self.channels, device=images.device)
+        numbers = at.unsqueeze(-1) * self.channels + channels
+        values = images.gather(1, numbers.flatten(1)).view(numbers.shape)
+        return torch.where(inside.unsqueeze(-1), values, self.outside)
 
 
 @cache
@@ -112,16 +122,21 @@ def wave_table(waves: int) -> torch.Tensor:
     Rounded from exact angles, in 1020ths of a turn, and a power series in float64, and so the same on every machine,
     whatever its mathematics library.
     """
-    turns = (2 * np.arange(-255, 256, 2)[:, None] * [pow(2, k, 510) for k in range(waves)]) % 1020
-    return torch.from_numpy(_sine(np.concatenate([turns, turns + 255], axis=1))).float()
+    values = np.arange(-255, 256, 2)[:, None]  # of the bytes, in 255ths
+    frequencies = [pow(2, k, 510) for k in range(waves)]  # whole turns left out
+    turns = (2 * values * frequencies) % 1020
+    angles = np.concatenate([turns, turns + 255], axis=1)
+    return torch.from_numpy(_sine(angles)).float()
 
 
 def _sine(turns: np.ndarray) -> np.ndarray:
     """Return the sine of angles in 1020ths of a turn, by Taylor's series within a quarter of a turn of zero."""
     turns = (turns + 510) % 1020 - 510
     mirrored = np.where(turns > 0, 510, -510) - turns  # for the other half of the period
-    x = np.where(np.abs(turns) > 255, mirrored, turns) / 1020 * 6.283185307179586
-    term, total = x, x
+    near_zero = np.where(np.abs(turns) > 255, mirrored, turns)
+    x = near_zero / 1020 * 6.283185307179586
+    term = x
+    total = x
     for power in range(3, 30, 2):
         term = -term * x * x / (power * (power - 1))
         total = total + term
@@ -130,7 +145,8 @@ def _sine(turns: np.ndarray) -> np.ndarray:
 
 def _around(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
     above = [(up, right) for up in range(rows, 0, -1) for right in range(-columns, columns + 1)]
-    return (*above, *((0, right) for right in range(-columns, 0)))
+    left = [(0, right) for right in range(-columns, 0)]
+    return (*above, *left)
 
 
 def _offsets(rows: int, columns: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -138,4 +154,6 @@ def _offsets(rows: int, columns: int, device: torch.device) -> tuple[torch.Tenso
     CUDA graph can hold."""
     wide = 2 * columns + 1
     number = torch.arange(rows * wide + columns, device=device)
-    return rows - number // wide, number % wide - columns
+    up = rows - number // wide
+    right = number % wide - columns
+    return up, right

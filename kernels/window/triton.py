@@ -28,7 +28,8 @@ def read_window(
     labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
     """Write inputs, x and active; the first two are zero where active is -1."""
-    length, columns = window.height * window.width * window.channels, inputs.shape[1]
+    length = window.height * window.width * window.channels
+    columns = inputs.shape[1]
     if images.shape[1] != length or len(places) * window.channels != length or x.shape[1:] != places.shape[1:]:
         raise ValueError(f"images {list(images.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
     if columns < window.inputs or not len(inputs) == len(x) == len(active) == len(slots):
@@ -36,13 +37,39 @@ def read_window(
     if table.shape != (256, 2 * window.waves):
         raise ValueError(f"a table {list(table.shape)} is not one of {window.waves} waves")
     check_classes(classes, labels, images, x)
-    values, waves = len(window.pixels) * window.channels, window.inputs - window.linear_inputs
+    values = len(window.pixels) * window.channels
+    waves = window.inputs - window.linear_inputs
     blocks = (triton.next_power_of_2(max(1, count)) for count in (values, window.channels, waves, x.shape[1]))
     _read_window[(len(slots),)](
-        slots, images, position, table, places, inputs, x, active, at, classes, labels, length, columns, window.width,
-        window.channels, window.rows, window.columns, window.waves, window.wave_rows, window.wave_columns,
-        window.outside, window.centred, values, waves, x.shape[1], *blocks, num_warps=4, enable_fp_fusion=False,
-    )  # fmt: skip
+        slots,
+        images,
+        position,
+        table,
+        places,
+        inputs,
+        x,
+        active,
+        at,
+        classes,
+        labels,
+        length,
+        columns,
+        window.width,
+        window.channels,
+        window.rows,
+        window.columns,
+        window.waves,
+        window.wave_rows,
+        window.wave_columns,
+        window.outside,
+        window.centred,
+        values,
+        waves,
+        x.shape[1],
+        *blocks,
+        num_warps=4,
+        enable_fp_fusion=False,
+    )
 
 
 @triton.jit
@@ -64,7 +91,8 @@ def _bytes(image, pixel, number, channel, rows, columns, width, channels, outsid
 @triton.jit
 def _reference(image, pixel, channel, width, channels, outside, live):
     """Return the reference of channels: the mean of the left and the upper neighbour, or the one that exists."""
-    inner_column, inner_row = pixel % width != 0, pixel >= width
+    inner_column = pixel % width != 0
+    inner_row = pixel >= width
     at = image + (pixel - 1) * channels + channel
     left = _value(tl.load(at, mask=live & inner_column, other=outside))
     above = _value(tl.load(at - (width - 1) * channels, mask=live & inner_row, other=outside))
@@ -73,12 +101,36 @@ def _reference(image, pixel, channel, width, channels, outside, live):
 
 @triton.jit
 def _read_window(
-    slots, images, position, table, places, inputs, x, active, at, classes, labels, length, stride,
-    width: tl.constexpr, channels: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, waves: tl.constexpr,
-    wave_rows: tl.constexpr, wave_columns: tl.constexpr, outside: tl.constexpr, centred: tl.constexpr,
-    values: tl.constexpr, wave_inputs: tl.constexpr, model_width: tl.constexpr, block_v: tl.constexpr,
-    block_c: tl.constexpr, block_w: tl.constexpr, block_d: tl.constexpr,
-):  # fmt: skip
+    slots,
+    images,
+    position,
+    table,
+    places,
+    inputs,
+    x,
+    active,
+    at,
+    classes,
+    labels,
+    length,
+    stride,
+    width: tl.constexpr,
+    channels: tl.constexpr,
+    rows: tl.constexpr,
+    columns: tl.constexpr,
+    waves: tl.constexpr,
+    wave_rows: tl.constexpr,
+    wave_columns: tl.constexpr,
+    outside: tl.constexpr,
+    centred: tl.constexpr,
+    values: tl.constexpr,
+    wave_inputs: tl.constexpr,
+    model_width: tl.constexpr,
+    block_v: tl.constexpr,
+    block_c: tl.constexpr,
+    block_w: tl.constexpr,
+    block_d: tl.constexpr,
+):
     # A program is one image: what it reads lies in one row of bytes, and is written in order, for a product to load as
     # vectors. The next pixel of the program's image; a finished one is inactive in all later launches of the step.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
@@ -87,7 +139,9 @@ def _read_window(
     place = tl.load(own, mask=slot >= 0, other=length)
     live = place < length
     tl.store(active + row, tl.where(live, slot, -1))
-    pixel, image, out = place // channels, images + slot * length, inputs + row * stride
+    pixel = place // channels
+    image = images + slot * length
+    out = inputs + row * stride
 
     # The values of the window, and the reference that they are relative to.
     i = tl.arange(0, block_v)
