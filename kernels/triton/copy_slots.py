@@ -29,16 +29,19 @@ def copy_slots(
     layers, count = array.shape[:2] if layered else (1, len(array))
     width = array.numel() // (layers * count)
     block = min(NUMBERS, triton.next_power_of_2(width))
-    _copy_slots[(len(targets), layers, triton.cdiv(width, block))](
-        array, sources, targets, count, width, block, num_warps=max(1, min(4, block // 256)), enable_fp_fusion=False
-    )
+    warps = max(1, min(4, block // 256))
+    grid = (len(targets), layers, triton.cdiv(width, block))
+    _copy_slots[grid](array, sources, targets, count, width, block, num_warps=warps, enable_fp_fusion=False)
 
 
 @triton.jit(do_not_specialize=["count"])  # one program code for all pools
 def _copy_slots(array, sources, targets, count, width: tl.constexpr, block: tl.constexpr):
-    source, target = tl.load(sources + tl.program_id(0)), tl.load(targets + tl.program_id(0))
+    source = tl.load(sources + tl.program_id(0))
+    target = tl.load(targets + tl.program_id(0))
     if source == target:
         return
     layer = array + tl.program_id(1).to(tl.int64) * count * width
     i = tl.program_id(2) * block + tl.arange(0, block)
-    tl.store(layer + target * width + i, tl.load(layer + source * width + i, mask=i < width), mask=i < width)
+    places = layer + target * width + i
+    numbers = tl.load(layer + source * width + i, mask=i < width)
+    tl.store(places, numbers, mask=i < width)

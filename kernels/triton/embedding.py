@@ -26,16 +26,33 @@ def embed(
     labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
     """Write x, active and moments; x is zero where active is -1."""
-    width, length = values.shape[1], images.shape[1]
+    width = values.shape[1]
+    length = images.shape[1]
     if x.shape[1] not in (width, 2 * width) or places.shape[1] != width or len(slots) != len(x):
         raise ValueError(f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
     check_classes(classes, labels, images, x)
     assert moments is None or moments.shape == (len(x), blocks(x.shape[1]), 2)
     _embed[(len(slots),)](
-        slots, images, position, values, places, x, active, at, moments, classes, labels, length, length - len(places),
-        len(values) - 1, width, x.shape[1], max(BLOCK.value, triton.next_power_of_2(x.shape[1])), num_warps=2,
+        slots,
+        images,
+        position,
+        values,
+        places,
+        x,
+        active,
+        at,
+        moments,
+        classes,
+        labels,
+        length,
+        length - len(places),
+        len(values) - 1,
+        width,
+        x.shape[1],
+        max(BLOCK.value, triton.next_power_of_2(x.shape[1])),
+        num_warps=2,
         enable_fp_fusion=False,
-    )  # fmt: skip
+    )
 
 
 def check_classes(
@@ -53,9 +70,24 @@ def check_classes(
 
 @triton.jit
 def _embed(
-    slots, images, position, values, places, x, active, at, moments, classes, labels, length, first, start,
-    width: tl.constexpr, columns: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
+    slots,
+    images,
+    position,
+    values,
+    places,
+    x,
+    active,
+    at,
+    moments,
+    classes,
+    labels,
+    length,
+    first,
+    start,
+    width: tl.constexpr,
+    columns: tl.constexpr,
+    block: tl.constexpr,
+):
     # The next byte of the program's image; a finished one is inactive in all later launches of the step.
     image = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + image)

@@ -24,29 +24,61 @@ def write_rows(
     values: torch.Tensor,  # [R, C] uint8: the bytes of a step; 0 where it is not run
 ) -> None:
     """Write slots, rows, at, first, last and values of R / B steps of C bytes."""
-    batch, (count, size) = len(position), values.shape
+    batch = len(position)
+    count, size = values.shape
     assert len(slots) == len(rows) == len(at) == count
     assert count % batch == 0
     assert min(len(stops), len(images)) >= batch
     assert images.is_contiguous()
     assert values.is_contiguous()
     _write_rows[(triton.cdiv(count, ROWS),)](
-        begin, position, stops, images, slots, rows, at, first, last, values, batch, count // batch, images.shape[1],
-        size, triton.next_power_of_2(size), ROWS, enable_fp_fusion=False,
-    )  # fmt: skip
+        begin,
+        position,
+        stops,
+        images,
+        slots,
+        rows,
+        at,
+        first,
+        last,
+        values,
+        batch,
+        count // batch,
+        images.shape[1],
+        size,
+        triton.next_power_of_2(size),
+        ROWS,
+        enable_fp_fusion=False,
+    )
 
 
 @triton.jit(do_not_specialize=["batch", "steps", "length"])  # one program code for all batches
 def _write_rows(
-    begin, position, stops, images, slots, rows, at, first, last, values, batch, steps, length,
-    size: tl.constexpr, block_c: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
+    begin,
+    position,
+    stops,
+    images,
+    slots,
+    rows,
+    at,
+    first,
+    last,
+    values,
+    batch,
+    steps,
+    length,
+    size: tl.constexpr,
+    block_c: tl.constexpr,
+    block: tl.constexpr,
+):
     # A recorded pass has the same rows in every replay: those whose step is not run are -1 for the launches after it.
     row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = row < batch * steps
-    image, start = row % batch, tl.load(begin)
-    place = start + row // batch * size
-    own, stop = tl.load(position + image), tl.load(stops + image)
+    image = row % batch
+    start = tl.load(begin)
+    place = start + (row // batch) * size
+    own = tl.load(position + image)
+    stop = tl.load(stops + image)
     live = inside & (place >= own) & (place < stop)
     tl.store(slots + row, tl.where(live, image, -1), mask=inside)
     tl.store(rows + row, tl.where(live, row, -1), mask=inside)

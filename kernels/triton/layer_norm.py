@@ -23,16 +23,23 @@ def layer_norm(
     if weight.shape != (width,) or bias.shape != (width,):
         raise ValueError(f"x {list(x.shape)}, weight {list(weight.shape)} and bias {list(bias.shape)} do not fit")
     assert x.is_contiguous()
-    _layer_norm[(triton.cdiv(batch, ROWS),)](
-        x, weight, bias, batch, width, EPSILON, ROWS, triton.next_power_of_2(width), num_warps=ROWS, **options(chained)
-    )
+    block = triton.next_power_of_2(width)
+    grid = (triton.cdiv(batch, ROWS),)
+    _layer_norm[grid](x, weight, bias, batch, width, EPSILON, ROWS, block, num_warps=ROWS, **options(chained))
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _layer_norm(
-    x, weight, bias, batch,
-    width: tl.constexpr, epsilon: tl.constexpr, rows: tl.constexpr, block: tl.constexpr, chained: tl.constexpr,
-):  # fmt: skip
+    x,
+    weight,
+    bias,
+    batch,
+    width: tl.constexpr,
+    epsilon: tl.constexpr,
+    rows: tl.constexpr,
+    block: tl.constexpr,
+    chained: tl.constexpr,
+):
     wait(chained)
     b = tl.program_id(0).to(tl.int64) * rows + tl.arange(0, rows)
     d = tl.arange(0, block)
@@ -41,8 +48,11 @@ def _layer_norm(
     # the width are zeroed again once the mean is taken off, or its square would be added for each of them.
     places = x + b[:, None] * width + d[None, :]
     value = tl.load(places, mask=inside, other=0.0)
-    centred = tl.where(inside, value - (tl.sum(value, axis=1) / width)[:, None], 0.0)
-    rstd = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1) / width + epsilon)
+    mean = tl.sum(value, axis=1) / width
+    centred = tl.where(inside, value - mean[:, None], 0.0)
+    variance = tl.sum(centred * centred, axis=1) / width
+    rstd = 1.0 / tl.sqrt(variance + epsilon)
     factor = tl.load(weight + d, mask=d < width, other=0.0)
-    result = centred * rstd[:, None] * factor[None, :] + tl.load(bias + d, mask=d < width, other=0.0)[None, :]
-    tl.store(places, result, mask=inside)
+    scaled = centred * rstd[:, None] * factor[None, :]
+    shift = tl.load(bias + d, mask=d < width, other=0.0)
+    tl.store(places, scaled + shift[None, :], mask=inside)

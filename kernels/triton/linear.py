@@ -41,7 +41,8 @@ class Tiling:
     early: bool  # whether the first weights are fetched before everything else
 
 
-WIDE, NARROW = Tiling(64, 128, 64, 3, 8, False), Tiling(16, 64, 256, 2, 8, True)
+WIDE = Tiling(64, 128, 64, 3, 8, False)
+NARROW = Tiling(16, 64, 256, 2, 8, True)
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,33 @@ def linear(
     norm_weight, norm_bias = norm or (None, None)
     slots, label = labels or (None, None)
     _linear[(triton.cdiv(width, tiling.columns), triton.cdiv(batch, tiling.rows))](
-        x, weight.high, weight.low, bias, out, norm_weight, norm_bias, moments if norm else None, residual, out_moments,
-        slots, label, batch, width, depth, triton.next_power_of_2(blocks(depth)), EPSILON, activation, tiling.rows,
-        tiling.columns, min(step, max(16, triton.next_power_of_2(depth))), tiling.early, LOW,
-        num_warps=tiling.warps, num_stages=tiling.stages, **options(chained),
-    )  # fmt: skip
+        x,
+        weight.high,
+        weight.low,
+        bias,
+        out,
+        norm_weight,
+        norm_bias,
+        moments if norm else None,
+        residual,
+        out_moments,
+        slots,
+        label,
+        batch,
+        width,
+        depth,
+        triton.next_power_of_2(blocks(depth)),
+        EPSILON,
+        activation,
+        tiling.rows,
+        tiling.columns,
+        min(step, max(16, triton.next_power_of_2(depth))),
+        tiling.early,
+        LOW,
+        num_warps=tiling.warps,
+        num_stages=tiling.stages,
+        **options(chained),
+    )
     return out
 
 
@@ -146,11 +169,31 @@ def _add(sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, high, low,
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _linear(
-    x, high, low, bias, out, norm_weight, norm_bias, moments, residual, out_moments, slots, label, batch,
-    width: tl.constexpr, depth: tl.constexpr, padded_blocks: tl.constexpr, epsilon: tl.constexpr,
-    activation: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, step: tl.constexpr, early: tl.constexpr,
-    scale: tl.constexpr, chained: tl.constexpr,
-):  # fmt: skip
+    x,
+    high,
+    low,
+    bias,
+    out,
+    norm_weight,
+    norm_bias,
+    moments,
+    residual,
+    out_moments,
+    slots,
+    label,
+    batch,
+    width: tl.constexpr,
+    depth: tl.constexpr,
+    padded_blocks: tl.constexpr,
+    epsilon: tl.constexpr,
+    activation: tl.constexpr,
+    rows: tl.constexpr,
+    columns: tl.constexpr,
+    step: tl.constexpr,
+    early: tl.constexpr,
+    scale: tl.constexpr,
+    chained: tl.constexpr,
+):
     # A program holds the sums of a tile of outputs by rows in registers, in two parts, and passes over all of K once:
     # no sum is divided among programs, so its order does not depend on how many rows there are. Rows beyond the batch
     # are masked, not left out, so that every program runs the same instructions.
@@ -177,7 +220,8 @@ def _linear(
     wait(chained)
     if early:
         value = _values(first, inside, k, depth)
-    mean, rstd = None, None
+    mean = None
+    rstd = None
     if norm_weight is not None:
         mean, rstd = mean_and_rstd(moments, b, b < batch, depth, padded_blocks, epsilon)
 
@@ -191,10 +235,19 @@ def _linear(
     for start in range(step if early else 0, depth, step):
         k = start + tl.arange(0, step)
         sums, low_sum = _add(
-            sums, low_sum, _values(first, inside, k, depth), k, norm_weight, norm_bias, mean, rstd,
-            _weights(high, o, k, width, depth), _weights(low, o, k, width, depth) if low is not None else None,
-            depth, scale,
-        )  # fmt: skip
+            sums,
+            low_sum,
+            _values(first, inside, k, depth),
+            k,
+            norm_weight,
+            norm_bias,
+            mean,
+            rstd,
+            _weights(high, o, k, width, depth),
+            _weights(low, o, k, width, depth) if low is not None else None,
+            depth,
+            scale,
+        )
 
     # The low sums were scaled by 2^11 to stay within float16's range. They are added by an fma, which rounds as a sum
     # does: where all of K is one block, Triton makes a plain sum's other term the product's start, and adds in another

@@ -15,7 +15,8 @@ import triton.language as tl
 from scanline.kernels.triton.pdl import options, wait
 
 BLOCK = tl.constexpr(64)  # numbers of a row
-ROWS, COLUMNS = 4, 1024  # of a program
+ROWS = 4  # of a program
+COLUMNS = 1024
 
 
 def blocks(width: int) -> int:
@@ -30,15 +31,15 @@ def row_moments(
 ) -> torch.Tensor:
     """Return of each block of a row the mean, and the sum of squares around it."""
     batch, width = x.shape
-    out = x.new_empty(batch, blocks(width), 2) if out is None else out
+    if out is None:
+        out = x.new_empty(batch, blocks(width), 2)
     if out.shape != (batch, blocks(width), 2):
         raise ValueError(f"x {list(x.shape)} and moments {list(out.shape)} do not fit")
     assert x.is_contiguous()
     assert out.is_contiguous()
     columns = min(COLUMNS, max(BLOCK.value, triton.next_power_of_2(width)))
-    _row_moments[(triton.cdiv(width, columns), triton.cdiv(batch, ROWS))](
-        x, out, batch, width, ROWS, columns, num_warps=4, **options(chained)
-    )
+    grid = (triton.cdiv(width, columns), triton.cdiv(batch, ROWS))
+    _row_moments[grid](x, out, batch, width, ROWS, columns, num_warps=4, **options(chained))
     return out
 
 
@@ -46,8 +47,9 @@ def row_moments(
 def pair_sums(x, count: tl.constexpr):
     """Return the sums [b, n / count] of each `count` (a power of two) neighbours in the rows of x [b, n]."""
     for level in tl.static_range(16):
-        if count >> level > 1:
-            even, odd = tl.split(tl.reshape(x, (x.shape[0], x.shape[1] // 2, 2)))
+        if (count >> level) > 1:
+            pairs = tl.reshape(x, (x.shape[0], x.shape[1] // 2, 2))
+            even, odd = tl.split(pairs)
             x = even + odd
     return x
 
@@ -64,7 +66,8 @@ def store_moments(out, x, b, inside, first, width: tl.constexpr):
     # a block beyond the row counts as one number, so that nothing is divided by zero
     count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 1).to(tl.float32)
     mean = pair_sums(tl.where(there, x, 0.0), BLOCK) / count
-    centred = tl.reshape(tl.reshape(x, (rows, parts, BLOCK)) - mean[:, :, None], (rows, n))
+    in_parts = tl.reshape(x, (rows, parts, BLOCK))
+    centred = tl.reshape(in_parts - mean[:, :, None], (rows, n))
     centred = tl.where(there, centred, 0.0)
     squares = pair_sums(centred * centred, BLOCK)
     places = out + (b[:, None].to(tl.int64) * blocks + part) * 2
@@ -85,11 +88,21 @@ def mean_and_rstd(moments, b, inside, width: tl.constexpr, padded: tl.constexpr,
     away = means - mean
     variance = pair_sums(squares + count * away * away, padded) / width
     rows: tl.constexpr = variance.shape[0]
-    return tl.reshape(mean, (rows,)), tl.reshape(1.0 / tl.sqrt(variance + epsilon), (rows,))
+    mean = tl.reshape(mean, (rows,))
+    rstd = tl.reshape(1.0 / tl.sqrt(variance + epsilon), (rows,))
+    return mean, rstd
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
-def _row_moments(x, out, batch, width: tl.constexpr, rows: tl.constexpr, columns: tl.constexpr, chained: tl.constexpr):
+def _row_moments(
+    x,
+    out,
+    batch,
+    width: tl.constexpr,
+    rows: tl.constexpr,
+    columns: tl.constexpr,
+    chained: tl.constexpr,
+):
     wait(chained)
     b = tl.program_id(1).to(tl.int64) * rows + tl.arange(0, rows)
     first = tl.program_id(0) * columns

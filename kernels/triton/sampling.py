@@ -31,10 +31,26 @@ class SlotArrays:
     @property
     def pointers(self) -> tuple[torch.Tensor, ...]:
         """The arrays as the kernels take them, in their order."""
-        return tuple((vars(self) | {"known": self.known.view(torch.uint8)}).values())
+        known = self.known.view(torch.uint8)
+        return (
+            self.images,
+            known,
+            self.bits,
+            self.known_bits,
+            self.temperature,
+            self.seed,
+            self.index,
+            self.position,
+        )
 
 
-def check(parameters: torch.Tensor, width: int, slots: torch.Tensor, images: torch.Tensor, known: torch.Tensor) -> None:
+def check(
+    parameters: torch.Tensor,
+    width: int,
+    slots: torch.Tensor,
+    images: torch.Tensor,
+    known: torch.Tensor,
+) -> None:
     """Raise ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do not fit."""
     if parameters.shape != (len(slots), width) or images.shape != known.shape:
         raise ValueError(
@@ -51,9 +67,9 @@ def draw_uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tenso
     if not seed.shape == index.shape == position.shape or seed.dim() != 1:
         raise ValueError(f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit")
     out = torch.empty(len(seed), 2, device=seed.device)
-    _draw_uniforms[(triton.cdiv(len(seed), DRAWS),)](
-        seed, index, position, out, len(seed), DRAWS, num_warps=1, enable_fp_fusion=False
-    )
+    count = len(seed)
+    grid = (triton.cdiv(count, DRAWS),)
+    _draw_uniforms[grid](seed, index, position, out, count, DRAWS, num_warps=1, enable_fp_fusion=False)
     return out
 
 
@@ -62,8 +78,10 @@ def draw_uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tenso
 def _draw_uniforms(seed, index, position, out, count, block: tl.constexpr):
     i = tl.program_id(0) * block + tl.arange(0, block)
     inside = i < count
-    own_seed, own_index = tl.load(seed + i, mask=inside, other=0), tl.load(index + i, mask=inside, other=0)
-    first, second = uniforms(own_seed, own_index, tl.load(position + i, mask=inside, other=0))
+    own_seed = tl.load(seed + i, mask=inside, other=0)
+    own_index = tl.load(index + i, mask=inside, other=0)
+    own_position = tl.load(position + i, mask=inside, other=0)
+    first, second = uniforms(own_seed, own_index, own_position)
     tl.store(out + 2 * i, first, mask=inside)
     tl.store(out + 2 * i + 1, second, mask=inside)
 
@@ -72,10 +90,13 @@ def _draw_uniforms(seed, index, position, out, count, block: tl.constexpr):
 def uniforms(seed, index, position):
     """Return the two uniforms in (0, 1) of a byte, as kernels/philox.py; arguments are int64."""
     counter = position.to(tl.uint32)
-    low, high = index.to(tl.uint32), (index >> 32).to(tl.uint32)
+    low = index.to(tl.uint32)
+    high = (index >> 32).to(tl.uint32)
     first, second, _, _ = tl.philox(seed, counter, low, high, tl.zeros_like(counter), 10)
     unit = 1.1920928955078125e-07  # 2^-23
-    return ((first >> 9).to(tl.float32) + 0.5) * unit, ((second >> 9).to(tl.float32) + 0.5) * unit
+    first = ((first >> 9).to(tl.float32) + 0.5) * unit
+    second = ((second >> 9).to(tl.float32) + 0.5) * unit
+    return first, second
 
 
 @triton.jit
@@ -86,13 +107,16 @@ def slots_of_program(slots, position, temperature, batch, block: tl.constexpr):
     slot = tl.load(slots + b, mask=b < batch, other=-1)
     live = slot >= 0
     place = tl.load(position + slot, mask=live, other=0)
-    return b, slot, live, place, tl.load(temperature + slot, mask=live, other=1.0)
+    image_temperature = tl.load(temperature + slot, mask=live, other=1.0)
+    return b, slot, live, place, image_temperature
 
 
 @triton.jit
 def slot_uniforms(seed, index, slot, place, live):
     """Return the uniforms of the byte at `place` of each slot."""
-    return uniforms(tl.load(seed + slot, mask=live, other=0), tl.load(index + slot, mask=live, other=0), place)
+    image_seed = tl.load(seed + slot, mask=live, other=0)
+    image_index = tl.load(index + slot, mask=live, other=0)
+    return uniforms(image_seed, image_index, place)
 
 
 @triton.jit
@@ -100,7 +124,8 @@ def log_sum_exp(x):
     """Return log(sum(exp(x))) over the last axis; minus infinity where all of x are."""
     largest = tl.max(x, axis=1)
     safe = tl.where(largest == -float("inf"), 0.0, largest)
-    return safe + tl.log(tl.sum(tl.exp(x - safe[:, None]), axis=1))
+    total = tl.sum(tl.exp(x - safe[:, None]), axis=1)
+    return safe + tl.log(total)
 
 
 @triton.jit
@@ -110,16 +135,20 @@ def pick(log_weights, uniform, there, count):
     The cumulative weights are not normalised, so the uniform is scaled by their sum; it may round up to the sum itself,
     which the clamp turns into the last value.
     """
-    weights = tl.exp(log_weights - tl.max(log_weights, axis=1)[:, None])
+    largest = tl.max(log_weights, axis=1)
+    weights = tl.exp(log_weights - largest[:, None])
     cumulative = tl.cumsum(weights, axis=1)
     drawn = uniform * tl.max(cumulative, axis=1)
-    return tl.minimum(tl.sum(((drawn[:, None] >= cumulative) & there).to(tl.int32), axis=1), count - 1)
+    passed = (drawn[:, None] >= cumulative) & there
+    picked = tl.sum(passed.to(tl.int32), axis=1)
+    return tl.minimum(picked, count - 1)
 
 
 @triton.jit
 def draw_logistic(mean, scale, uniform):
     """Return bytes, as float32: the logistic inverted at the uniform, and rounded."""
-    value = (mean + scale * (tl.log(uniform) - tl.log(1 - uniform)) + 1) * 127.5
+    standard = tl.log(uniform) - tl.log(1 - uniform)
+    value = (mean + scale * standard + 1) * 127.5
     value = tl.minimum(tl.maximum(value, 0.0), 255.0)
     return (value + 12582912.0) - 12582912.0  # 1.5 * 2^23: the nearest integer, ties to even
 
@@ -132,7 +161,7 @@ def _log_sigmoid(x):
 @triton.jit
 def _one_less_exp(a):
     """Return 1 - exp(-a) for a > 0; below 1/4 by six terms of the series, where the difference would cancel."""
-    series = a * (1 - a / 2 * (1 - a / 3 * (1 - a / 4 * (1 - a / 5 * (1 - a / 6)))))
+    series = a * (1 - (a / 2) * (1 - (a / 3) * (1 - (a / 4) * (1 - (a / 5) * (1 - a / 6)))))
     return tl.where(a < 0.25, series, 1 - tl.exp(-a))
 
 
@@ -140,23 +169,26 @@ def _one_less_exp(a):
 def log_bin(byte, means, scales):
     """Return the log-probability [b, K] that each logistic gives the bin of a byte [b], float32, by the stable factors
     of the reference; the first and the last bin drop the factors that the tails make 1."""
-    darkest, brightest = (byte == 0)[:, None], (byte == 255)[:, None]
+    is_black = (byte == 0)[:, None]
+    is_white = (byte == 255)[:, None]
     half_bin = 1 / 255
     centred = (byte / 127.5 - 1)[:, None] - means
-    inner = tl.where(brightest, 0.0, _log_sigmoid((centred + half_bin) / scales))
-    outer = tl.where(darkest, 0.0, _log_sigmoid((half_bin - centred) / scales))
-    between = tl.where(darkest | brightest, 0.0, tl.log(_one_less_exp(2 * half_bin / scales)))
-    return inner + outer + between
+    inner = tl.where(is_white, 0.0, _log_sigmoid((centred + half_bin) / scales))
+    outer = tl.where(is_black, 0.0, _log_sigmoid((half_bin - centred) / scales))
+    has_tail = is_black | is_white
+    width = tl.where(has_tail, 0.0, tl.log(_one_less_exp(2 * half_bin / scales)))
+    return inner + outer + width
 
 
 @triton.jit
 def put(images, known, at, drawn, live):
     """Store drawn bytes [b], float32, at offsets `at` of images; return them, and which are known. A known byte stays,
     and is returned instead. Its draw is wasted, which costs less than a branch."""
-    given = tl.load(known + at, mask=live, other=0) != 0
-    byte = tl.where(given, tl.load(images + at, mask=live, other=0).to(tl.float32), drawn)
+    is_known = tl.load(known + at, mask=live, other=0) != 0
+    present = tl.load(images + at, mask=live, other=0).to(tl.float32)
+    byte = tl.where(is_known, present, drawn)
     tl.store(images + at, byte.to(tl.uint8), mask=live)
-    return byte, given
+    return byte, is_known
 
 
 @triton.jit
@@ -169,13 +201,16 @@ def wrong(x):
 def in_bits(nats, wrong_parameters, ln2):
     """Return costs [b] in bits, float64; NaN where one of the image's parameters, [b, K] of which are `wrong`, is."""
     failed = tl.max(wrong_parameters.to(tl.int32), axis=1) > 0
-    return tl.where(failed, float("nan"), nats).to(tl.float64) / ln2
+    nats = tl.where(failed, float("nan"), nats)
+    return nats.to(tl.float64) / ln2
 
 
 @triton.jit
 def totals(bits, known_bits, slot, live):
     """Return the bits [b] of each slot and those of its known bytes, float64, before this step."""
-    return tl.load(bits + slot, mask=live, other=0.0), tl.load(known_bits + slot, mask=live, other=0.0)
+    total = tl.load(bits + slot, mask=live, other=0.0)
+    known_total = tl.load(known_bits + slot, mask=live, other=0.0)
+    return total, known_total
 
 
 @triton.jit
