@@ -33,7 +33,8 @@ from scanline.kernels.triton.sampling import check, put
 IMAGES = 4  # of a program of logits, one for each of its warps
 PIXELS = 2  # of a program of logistics, of one warp; with 4, one for a B200 spills registers
 
-_PRECISION, _MIN_RANGE = tl.constexpr(coder.PRECISION), tl.constexpr(coder.MIN_RANGE)
+_PRECISION = tl.constexpr(coder.PRECISION)
+_MIN_RANGE = tl.constexpr(coder.MIN_RANGE)
 _MOVED = tl.constexpr(-(-coder.PRECISION // 8))  # bytes of the code, at most, by a symbol of the least width
 
 
@@ -56,9 +57,21 @@ def decode(
     check(parameters, distribution.width, slots, images, known)
     assert code.is_contiguous()
     _launch(
-        parameters, base, slots, images, known.view(torch.uint8), position, code, code_at, code_value, code_range, None,
-        code.shape[1], distribution, chained,
-    )  # fmt: skip
+        parameters,
+        base,
+        slots,
+        images,
+        known.view(torch.uint8),
+        position,
+        code,
+        code_at,
+        code_value,
+        code_range,
+        None,
+        code.shape[1],
+        distribution,
+        chained,
+    )
 
 
 def write_intervals(
@@ -97,27 +110,58 @@ def _launch(
     sizes = len(slots), images.shape[1], code_length
     if isinstance(distribution, Categorical):
         _categorical[(triton.cdiv(len(slots), IMAGES),)](
-            parameters, *arrays, tables_on(parameters.device), *sizes, VALUES, IMAGES, num_warps=IMAGES,
+            parameters,
+            *arrays,
+            tables_on(parameters.device),
+            *sizes,
+            VALUES,
+            IMAGES,
+            num_warps=IMAGES,
             **options(chained),
-        )  # fmt: skip
+        )
         return
     if base.shape != (len(slots), distribution.channels):
         raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
     assert base.is_contiguous()
     _pixels[(triton.cdiv(len(slots), PIXELS),)](
-        parameters, base, *arrays, tables_on(parameters.device), *sizes, distribution.components, distribution.channels,
-        distribution.width, triton.next_power_of_2(distribution.components),
-        triton.next_power_of_2(distribution.channels), distribution.scale, VALUES, PIXELS, num_warps=1,
+        parameters,
+        base,
+        *arrays,
+        tables_on(parameters.device),
+        *sizes,
+        distribution.components,
+        distribution.channels,
+        distribution.width,
+        triton.next_power_of_2(distribution.components),
+        triton.next_power_of_2(distribution.channels),
+        distribution.scale,
+        VALUES,
+        PIXELS,
+        num_warps=1,
         **options(chained),
-    )  # fmt: skip
+    )
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _categorical(
-    parameters, slots, images, known, position, code, code_at, code_value, code_range, out, table, batch, length,
+    parameters,
+    slots,
+    images,
+    known,
+    position,
+    code,
+    code_at,
+    code_value,
+    code_range,
+    out,
+    table,
+    batch,
+    length,
     code_length,
-    values: tl.constexpr, block: tl.constexpr, chained: tl.constexpr,
-):  # fmt: skip
+    values: tl.constexpr,
+    block: tl.constexpr,
+    chained: tl.constexpr,
+):
     wait(chained)
     b, slot, live, place = _rows(slots, position, code_range, batch, block)
     # Of images that are decoded, only those with a code are live: a program without one ends before it loads a logit.
@@ -128,14 +172,17 @@ def _categorical(
         bits = whole(logits, BITS_OF_E)
         weights = weights_of(tl.max(bits, axis=1)[:, None] - bits, table)
         total = tl.sum(weights, axis=1)[:, None]
-        starts = start_after((tl.cumsum(weights, axis=1) - weights) * TOTAL // total, value).to(tl.int32)
+        smaller = tl.cumsum(weights, axis=1) - weights
+        starts = start_after((smaller * TOTAL) // total, value).to(tl.int32)
         # The byte is known, or it is the last one whose interval starts at or below what the code says.
         if code is None:
             byte = tl.load(images + slot * length, mask=live, other=0).to(tl.int64)
         else:
             own_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
-            found = tl.sum((starts <= _target(state, range_).to(tl.int32)[:, None]).to(tl.int32), axis=1) - 1
+            target = _target(state, range_).to(tl.int32)
+            begun = (starts <= target[:, None]).to(tl.int32)
+            found = tl.sum(begun, axis=1) - 1
             byte, is_new = _put(images, known, slot * length + place, found, live)
         # Registers cannot be indexed: a masked sum picks the start. The last interval ends at TOTAL, which is no start.
         start = tl.sum(tl.where(value == byte[:, None], starts, 0), axis=1).to(tl.int64)
@@ -150,13 +197,31 @@ def _categorical(
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _pixels(
-    parameters, base, slots, images, known, position, code, code_at, code_value, code_range, out, table, batch, length,
-    code_length, components,
+    parameters,
+    base,
+    slots,
+    images,
+    known,
+    position,
+    code,
+    code_at,
+    code_value,
+    code_range,
+    out,
+    table,
+    batch,
+    length,
+    code_length,
+    components,
     channels: tl.constexpr,
     width,
-    block_k: tl.constexpr, block_c: tl.constexpr, scale: tl.constexpr, values: tl.constexpr, block: tl.constexpr,
+    block_k: tl.constexpr,
+    block_c: tl.constexpr,
+    scale: tl.constexpr,
+    values: tl.constexpr,
+    block: tl.constexpr,
     chained: tl.constexpr,
-):  # fmt: skip
+):
     wait(chained)
     b, slot, live, place = _rows(slots, position, code_range, batch, block)
     # As above: a program without a code, or without a row, loads nothing more.
@@ -166,19 +231,22 @@ def _pixels(
         c = tl.arange(0, block_c)[None, :]
         there = k < components
         inside = live[:, None] & there
-        first, own_base = parameters + b[:, None] * width, base + b * channels
+        first = parameters + b[:, None] * width
+        own_base = base + b * channels
         if code is not None:
             own_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
 
         # Of each component, in registers for all channels: how many bits its weight is below the largest. What a
         # channel's byte says of the components is added to it, so that the next channel's weights are conditional.
-        bits = tl.where(there, whole(tl.load(first + k, mask=inside, other=0.0), BITS_OF_E), -NOTHING)
+        logits = tl.load(first + k, mask=inside, other=0.0)
+        bits = tl.where(there, whole(logits, BITS_OF_E), -NOTHING)
         below = tl.max(bits, axis=1)[:, None] - bits
         seen = tl.zeros((block, block_c), tl.int64)
         for channel in tl.static_range(channels):
             means = means_of(first, own_base, k, c, seen, channel, components, channels, inside, live)
-            rates = rates_of(raw_scales(first, k, channel, components, channels, inside), scale, table)
+            raw = raw_scales(first, k, channel, components, channels, inside)
+            rates = rates_of(raw, scale, table)
             weights = weights_of(below, table)
             total = tl.sum(weights, axis=1) * (SURE // TOTAL)
             offset = slot * length + place + channel
@@ -186,9 +254,10 @@ def _pixels(
             if code is None:
                 byte = tl.load(images + offset, mask=live, other=0).to(tl.int64)
             else:
-                target, found = _target(state, range_), tl.zeros((block,), tl.int64)
+                target = _target(state, range_)
+                found = tl.zeros((block,), tl.int64)
                 for i in range(8):
-                    higher = found + (values // 2 >> i)
+                    higher = found + ((values // 2) >> i)
                     is_higher = start_of(higher, weights, total, means, rates, table, values) <= target
                     found = tl.where(is_higher, higher, found)
                 byte, is_new = _put(images, known, offset, found, live)
@@ -229,14 +298,15 @@ def _write(out, b, start, stop, live):
 @triton.jit
 def _put(images, known, offset, found, live):
     """Store the bytes found where none is known; return those that stand there then, int64, and which were decoded."""
-    byte, given = put(images, known, offset, found.to(tl.float32), live)
-    return byte.to(tl.int64), live & ~given
+    byte, is_known = put(images, known, offset, found.to(tl.float32), live)
+    return byte.to(tl.int64), live & ~is_known
 
 
 @triton.jit
 def _decoder(code_at, code_value, code_range, slot, live):
     """Return the state [b] of each image's decoder: see coder.Decoder."""
-    at, state = tl.load(code_at + slot, mask=live, other=0), tl.load(code_value + slot, mask=live, other=0)
+    at = tl.load(code_at + slot, mask=live, other=0)
+    state = tl.load(code_value + slot, mask=live, other=0)
     return at, state, tl.load(code_range + slot, mask=live, other=_MIN_RANGE)
 
 
@@ -263,7 +333,7 @@ def _take(code, at, state, range_, start, stop, is_new, code_length):
     for _ in tl.static_range(_MOVED):
         moves = range_ < _MIN_RANGE
         byte = tl.load(code + at, mask=moves & (at < code_length), other=0).to(tl.int64)
-        state = tl.where(moves, state << 8 | byte, state)
+        state = tl.where(moves, (state << 8) | byte, state)
         at += moves.to(tl.int64)
         range_ = tl.where(moves, range_ << 8, range_)
     return at, state, range_
