@@ -14,6 +14,8 @@ import math
 
 LN2 = math.log(2)  # nats in a bit
 # Beyond any model of this kind: sizes of tensors, layers, bytes of an image.
-MAX_WIDTH, MAX_DEPTH, LARGEST_IMAGE = 2**16, 2**10, 2**20
+MAX_WIDTH = 2**16
+MAX_DEPTH = 2**10
+LARGEST_IMAGE = 2**20
 # Pixels that a causal convolution keeps beyond a row: the pixel itself, and two to the left of the one above.
 BEYOND = 3

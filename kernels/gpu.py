@@ -47,8 +47,10 @@ def summary(error: BaseException) -> str:
     # Triton's own exceptions quote the source before they say what is wrong with it.
     text = _missing_package(error) or getattr(error, "error_message", None) or str(error)
     line = " ".join(text.split())
-    line = line if len(line) <= MAX_SUMMARY else line[:MAX_SUMMARY] + " ..."
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+    if len(line) > MAX_SUMMARY:
+        line = line[:MAX_SUMMARY] + " ..."
+    name = type(error).__name__
+    return f"{name}: {line}" if line else name
 
 
 def _missing_package(error: BaseException) -> str | None:
@@ -57,7 +59,8 @@ def _missing_package(error: BaseException) -> str | None:
         return "Triton compiles a C module before its first launch and finds no C compiler: install the package gcc"
     if not isinstance(error, CalledProcessError) or not any(str(part).endswith(".c") for part in error.cmd):
         return None
-    folder, python = Path(sysconfig.get_paths()["include"]), f"python{sys.version_info.major}.{sys.version_info.minor}"
+    folder = Path(sysconfig.get_paths()["include"])
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     if (folder / "Python.h").exists():
         return f"Triton's C module does not compile, for the reasons that {error.cmd[0]} has printed to stderr"
     package = f"install the package {python}-dev (Debian, Ubuntu) or {python}-devel (Fedora)"
@@ -72,7 +75,8 @@ def trains(operator: str, *sizes: int) -> bool:
 @cache
 def _trains(operator: str, *sizes: int) -> bool:
     device = torch.device(TRAINING)
-    if (reason := missing(device)) is None:
+    reason = missing(device)
+    if reason is None:
         # Only a run shows whether the kernels compile and fit the GPU.
         try:
             with torch.enable_grad():
@@ -92,7 +96,10 @@ def reported_compilation() -> Iterator[None]:
     in its cache, in milliseconds, are not counted."""
     from triton import knobs
 
-    before, began, reported, count = knobs.compilation.listener, time.monotonic(), -REPORT_SECONDS, 0
+    before = knobs.compilation.listener
+    began = time.monotonic()
+    reported = -REPORT_SECONDS
+    count = 0
 
     def listen(*, cache_hit: bool, **what: Any) -> None:
         nonlocal reported, count

@@ -7,15 +7,20 @@ up to the last line of `uniforms`, whose results are exact in float32.
 
 import torch
 
-from scanline.kernels.philox_rounds import MASK, philox
+from scanline.kernels.philox_rounds import MASK, UNIT, philox
 
 
 def philox4x32(counter: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     """Return `counter` [..., 4] after ten rounds with `key` [..., 2]: [..., 4], all int64 in [0, 2^32)."""
-    return torch.stack(philox(*counter.unbind(-1), *key.unbind(-1)), dim=-1)
+    words = philox(*counter.unbind(-1), *key.unbind(-1))
+    return torch.stack(words, dim=-1)
 
 
-def uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+def uniforms(
+    seed: torch.Tensor,
+    index: torch.Tensor,
+    position: torch.Tensor,
+) -> torch.Tensor:
     """Return two uniforms in (0, 1) for each byte: [..., 2] float32.
 
     seed, index (of the image in its request) and position (of the byte in its image) are int64 tensors
@@ -24,6 +29,12 @@ def uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) ->
     (with 24, float32 would round the half away, up to 1 itself).
     """
     seed, index, position = torch.broadcast_tensors(seed, index, position)
-    counter = torch.stack((position, index & MASK, index >> 32, torch.zeros_like(position)), dim=-1)
-    words = philox4x32(counter, torch.stack((seed & MASK, (seed >> 32) & MASK), dim=-1))[..., :2]
-    return ((words >> 9).to(torch.float32) + 0.5) * 2.0**-23
+    low_index = index & MASK
+    high_index = index >> 32
+    counter = torch.stack((position, low_index, high_index, torch.zeros_like(position)), dim=-1)
+    low_seed = seed & MASK
+    high_seed = (seed >> 32) & MASK
+    key = torch.stack((low_seed, high_seed), dim=-1)
+    words = philox4x32(counter, key)[..., :2]
+    highest = (words >> 9).to(torch.float32)
+    return (highest + 0.5) * UNIT

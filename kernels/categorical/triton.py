@@ -47,17 +47,44 @@ def sample(
     """
     check(parameters, VALUES, slots, arrays.images, arrays.known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
-        parameters, slots, *arrays.pointers, *guiding, code_range, len(slots), arrays.images.shape[1], VALUES, LN2,
-        IMAGES, num_warps=IMAGES, **options(chained),
-    )  # fmt: skip
+        parameters,
+        slots,
+        *arrays.pointers,
+        *guiding,
+        code_range,
+        len(slots),
+        arrays.images.shape[1],
+        VALUES,
+        LN2,
+        IMAGES,
+        num_warps=IMAGES,
+        **options(chained),
+    )
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
 def _sample(
-    parameters, slots, images, known, bits, known_bits, temperature, seed, index, position, label, partner, guidance,
-    code_range, batch, length,
-    values: tl.constexpr, ln2: tl.constexpr, block: tl.constexpr, chained: tl.constexpr,
-):  # fmt: skip
+    parameters,
+    slots,
+    images,
+    known,
+    bits,
+    known_bits,
+    temperature,
+    seed,
+    index,
+    position,
+    label,
+    partner,
+    guidance,
+    code_range,
+    batch,
+    length,
+    values: tl.constexpr,
+    ln2: tl.constexpr,
+    block: tl.constexpr,
+    chained: tl.constexpr,
+):
     # Parameters come from the previous kernel, and images and positions of this byte were read by kernels before it.
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
@@ -68,22 +95,24 @@ def _sample(
     guided = tl.load(partner + slot, mask=live, other=0) != 0
     other = tl.load(parameters + (b ^ 1)[:, None] * values + value, mask=(live & guided)[:, None], other=0.0)
     is_with = (tl.load(label + slot, mask=live, other=0) != 0)[:, None]
-    with_class, without = tl.where(is_with, logits, other), tl.where(is_with, other, logits)
+    with_class = tl.where(is_with, logits, other)
+    without = tl.where(is_with, other, logits)
     weight = tl.load(guidance + slot, mask=live, other=1.0)
     mixed = tl.where(guided[:, None], without + weight[:, None] * (with_class - without), logits)
 
     # The first uniform of the byte picks it; the second is not used.
     u, _ = slot_uniforms(seed, index, slot, place, live)
     picked = pick(mixed / image_temperature[:, None], u, value < values, values)
-    at, drawn = slot * length + place, picked.to(tl.float32)
+    at = slot * length + place
+    drawn = picked.to(tl.float32)
     if code_range is not None:
         decoded = live & (tl.load(code_range + slot, mask=live, other=0) != 0)
         drawn = tl.where(decoded, tl.load(images + at, mask=decoded, other=0).to(tl.float32), drawn)
-    byte, given = put(images, known, at, drawn, live)
+    byte, is_known = put(images, known, at, drawn, live)
 
     # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
-    own = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
-    cost = in_bits(log_sum_exp(logits) - own, wrong(logits) | wrong(mixed), ln2)
+    logit = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
+    cost = in_bits(log_sum_exp(logits) - logit, wrong(logits) | wrong(mixed), ln2)
     total, known_total = totals(bits, known_bits, slot, live)
-    known_total += tl.where(given, cost, 0.0)
+    known_total += tl.where(is_known, cost, 0.0)
     finish(bits, known_bits, position, slot, place, total + cost, known_total, 1, live)
