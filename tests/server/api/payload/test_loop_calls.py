@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import SecretStr
+from starlette import requests
 
 from scanline.server.api.loop_time import LoopTime
 from scanline.server.settings import Settings
@@ -157,6 +158,14 @@ def test_a_target(server: Any, target: str, steps: list[float]) -> None:
     for path in ("/v1/models", "/assets", "/v1/models/a"):
         assert exchange(server, f"GET {path}{target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode())
     assert max(steps) < longest(LONGEST_HEAD)
+
+
+def test_a_query_is_not_parsed(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Any] = []
+    monkeypatch.setattr(requests, "QueryParams", parsed.append)
+    for path in ("/v1/models", "/v1/models/a", "/healthz", "/"):
+        assert exchange(server, f"GET {path}?{'a&' * 9000} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode())
+    assert {bytes(query) for query in parsed} <= {b""}
 
 
 def test_the_table_has_every_header_and_every_place_that_reads_one() -> None:
