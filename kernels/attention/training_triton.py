@@ -289,8 +289,10 @@ def _attend(
         # Earlier chunks contribute through the state, this one through its scores, where a query's own key counts once.
         uses = _uses(n, counts)
         scores = _dot(queries, tl.trans(keys.to(values.dtype))) * uses
-        numerator = _dot(scores.to(values.dtype), values) + _dot(queries, state)
-        normaliser = tl.sum(scores, axis=1) + tl.sum(queries.to(tl.float32) * key_sum[None, :], axis=1)
+        numerator = _dot(scores.to(values.dtype), values)
+        numerator += _dot(queries, state)
+        normaliser = tl.sum(scores, axis=1)
+        normaliser += tl.sum(queries.to(tl.float32) * key_sum[None, :], axis=1)
         result = numerator / (normaliser + epsilon)[:, None]
         _put(y, result, heads, n, length, heads * value_width, head * value_width, m, value_width)
         tl.store(normalisers + tl.program_id(0).to(tl.int64) * length + n, normaliser, mask=n < length)
@@ -332,12 +334,12 @@ def _later_sums(
     for start in range(begin, end, chunk):
         n = start + tl.arange(0, chunk)
         raw = _rows(projected, heads, n, length, width, of_query, c, key_width)
-        big_g, h = _sum_gradients(
+        g, h = _sum_gradients(
             y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
         )
         queries, _ = _phi(raw, n, length, c, key_width)
-        queries = queries.to(big_g.dtype)
-        segment_r, segment_t = _add_queries(segment_r, segment_t, queries, big_g, h)
+        queries = queries.to(g.dtype)
+        segment_r, segment_t = _add_queries(segment_r, segment_t, queries, g, h)
     _put_sums(s, z, segment_r, segment_t, c, m, key_width, value_width)
 
 
@@ -378,13 +380,14 @@ def _query_gradients(
         values = _rows(projected, heads, n, length, width, of_value, m, value_width)
         keys, _ = _features(projected, heads, n, length, width, of_key, c, key_width)
         _, slope = _features(projected, heads, n, length, width, of_query, c, key_width)
-        big_g, h = _sum_gradients(
+        g, h = _sum_gradients(
             y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
         )
         counts = _weights(weight, heads, n, length)
         uses = _uses(n, counts)
-        scores = (_dot(big_g, tl.trans(values)) + h[:, None]) * uses
-        gradient = _dot(scores.to(values.dtype), keys) + _dot(big_g, tl.trans(state))
+        scores = (_dot(g, tl.trans(values)) + h[:, None]) * uses
+        gradient = _dot(scores.to(values.dtype), keys)
+        gradient += _dot(g, tl.trans(state))
         gradient += h[:, None] * key_sum[None, :]
         _put(grad, gradient * slope, heads, n, length, width, of_query, c, key_width)
         keys = (keys * counts[:, None]).to(values.dtype)
@@ -432,7 +435,7 @@ def _key_value_gradients(
         queries, _ = _features(projected, heads, n, length, width, of_query, c, key_width)
         keys = keys.to(values.dtype)
         queries = queries.to(values.dtype)
-        big_g, h = _sum_gradients(
+        g, h = _sum_gradients(
             y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
         )
         # How often each key [n, 1] counts for each query [1, n]: the transpose of `_uses`.
@@ -441,12 +444,12 @@ def _key_value_gradients(
         is_own = n[:, None] == n[None, :]
         uses = tl.where(is_earlier, counts[:, None], tl.where(is_own, 1.0, 0.0))
         # Keys (eq. 14), through phi.
-        scores = (_dot(values, tl.trans(big_g)) + h[None, :]) * uses
+        scores = (_dot(values, tl.trans(g)) + h[None, :]) * uses
         beyond = _dot(values, tl.trans(later_r)) + later_t[None, :]
         gradient = _dot(scores.to(values.dtype), queries) + counts[:, None] * beyond
         _put(grad, gradient * slope, heads, n, length, width, of_key, c, key_width)
         # Values (eq. 15), with the same two parts.
         scores = _dot(keys, tl.trans(queries)) * uses
-        gradient = _dot(scores.to(values.dtype), big_g) + counts[:, None] * _dot(keys, later_r)
+        gradient = _dot(scores.to(values.dtype), g) + counts[:, None] * _dot(keys, later_r)
         _put(grad, gradient, heads, n, length, width, of_value, m, value_width)
-        later_r, later_t = _add_queries(later_r, later_t, queries, big_g, h)
+        later_r, later_t = _add_queries(later_r, later_t, queries, g, h)

@@ -32,18 +32,20 @@ def _put(x, value, n, length, d, width: tl.constexpr):
 
 @triton.jit
 def _sum_gradients(y, normalisers, grad_y, stride_h, stride_n, heads, n, length, m, width: tl.constexpr, epsilon):
-    """Return G [n, M] = d loss / d numerator and h [n] = d loss / d normaliser. y = numerator / normaliser, so with g =
-    d loss / d y: G = g / normaliser and h = -sum over M of G y. Strides are those of y and g, contiguous."""
-    # The normaliser first: loaded after g and y, it costs `_later_sums` 84 registers instead of 72 (sm_90, Triton 3.9).
+    """Return g [n, M] = d loss / d numerator, the derivation's G, and h [n] = d loss / d normaliser. As y = numerator /
+    normaliser: g = d loss / d y / normaliser and h = -sum over M of g y. y and grad_y are contiguous, of these strides.
+    """
+    # The normaliser first: loaded after grad_y and y, it costs `_later_sums` 84 registers instead of 72 (sm_90, Triton
+    # 3.9).
     head = tl.program_id(0).to(tl.int64)
     normaliser = tl.load(normalisers + head * length + n, mask=n < length, other=1.0)
     stride_b = heads * length * width
-    g = _rows(grad_y, stride_b, stride_h, stride_n, heads, n, length, m, width)
+    gradient = _rows(grad_y, stride_b, stride_h, stride_n, heads, n, length, m, width)
     outputs = _rows(y, stride_b, stride_h, stride_n, heads, n, length, m, width)
-    sum_gradient = g.to(tl.float32) / (normaliser + epsilon)[:, None]
-    big_g = sum_gradient.to(g.dtype)
-    h = -tl.sum(sum_gradient * outputs.to(tl.float32), axis=1)
-    return big_g, h
+    weighted = gradient.to(tl.float32) / (normaliser + epsilon)[:, None]
+    g = weighted.to(gradient.dtype)
+    h = -tl.sum(weighted * outputs.to(tl.float32), axis=1)
+    return g, h
 
 
 @triton.jit
@@ -85,9 +87,9 @@ def _add_keys(state, key_sum, keys, values):
 
 
 @triton.jit
-def _add_queries(later_r, later_t, queries, big_g, h):
+def _add_queries(later_r, later_t, queries, g, h):
     """Return R and T, the sums of phi(q_j) G_j^T and of phi(q_j) h_j, with those of these positions."""
-    later_r += _dot(tl.trans(queries), big_g)
+    later_r += _dot(tl.trans(queries), g)
     later_t += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)
     return later_r, later_t
 
@@ -163,7 +165,7 @@ def walk_later_states(
     head = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
-    size = length * value_width  # of a head in y and g
+    size = length * value_width  # of a head in y and grad_y
     later_r = tl.zeros((block_c, block_m), tl.float32)
     later_t = tl.zeros((block_c,), tl.float32)
     segments = tl.cdiv(length, segment)
@@ -176,8 +178,8 @@ def walk_later_states(
         _put_state(r_after, t_after, later_r, later_t, index, ends, c, m, key_width, value_width)
         n = start + tl.arange(0, chunk)
         queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
-        big_g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
-        later_r, later_t = _add_queries(later_r, later_t, queries, big_g, h)
+        g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
+        later_r, later_t = _add_queries(later_r, later_t, queries, g, h)
 
 
 @triton.jit(do_not_specialize=["length", "segment"])
@@ -224,8 +226,10 @@ def walk_forward(
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
         # Earlier chunks contribute through the state, this one through its causal scores.
         scores = tl.where(n[:, None] >= n[None, :], _dot(queries, tl.trans(keys)), 0.0)
-        numerator = _dot(scores.to(values.dtype), values) + _dot(queries, state)
-        normaliser = tl.sum(scores, axis=1) + tl.sum(queries.to(tl.float32) * key_sum[None, :], axis=1)
+        numerator = _dot(scores.to(values.dtype), values)
+        numerator += _dot(queries, state)
+        normaliser = tl.sum(scores, axis=1)
+        normaliser += tl.sum(queries.to(tl.float32) * key_sum[None, :], axis=1)
         _put(y, numerator / (normaliser + epsilon)[:, None], n, length, m, value_width)
         # The backward pass divides by the normaliser, which y alone does not give back.
         tl.store(normalisers + head * length + n, normaliser, mask=n < length)
@@ -264,17 +268,18 @@ def walk_queries(
     begin = tl.program_id(1) * segment
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
-    size = length * value_width  # of a head in y and g
+    size = length * value_width  # of a head in y and grad_y
     state, key_sum = _load_state(s, z, c, m, key_width, value_width)
     end = tl.minimum(begin + segment, length)
     for start in range(begin, end, chunk):
         n = start + tl.arange(0, chunk)
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        big_g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
+        g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
         # eq. 13: keys of this chunk, weighted by G V^T + h 1^T, and those before it through (s, z).
-        scores = tl.where(n[:, None] >= n[None, :], _dot(big_g, tl.trans(values)) + h[:, None], 0.0)
-        gradient = _dot(scores.to(keys.dtype), keys) + _dot(big_g, tl.trans(state))
+        scores = tl.where(n[:, None] >= n[None, :], _dot(g, tl.trans(values)) + h[:, None], 0.0)
+        gradient = _dot(scores.to(keys.dtype), keys)
+        gradient += _dot(g, tl.trans(state))
         gradient += h[:, None] * key_sum[None, :]
         _put(grad_q, gradient, n, length, c, key_width)
         state, key_sum = _add_keys(state, key_sum, keys, values)
@@ -315,7 +320,7 @@ def walk_keys_values(
     begin = tl.program_id(1) * segment
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
-    size = length * value_width  # of a head in y and g
+    size = length * value_width  # of a head in y and grad_y
     later_r, later_t = _load_state(r_after, t_after, c, m, key_width, value_width)
     chunks = tl.cdiv(tl.minimum(segment, length - begin), chunk)
     for i in range(0, chunks):
@@ -323,15 +328,18 @@ def walk_keys_values(
         queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        big_g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
+        g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
         # Both score matrices are key by query, transposed to those of the forward pass: no product needs a transpose.
         is_later = n[:, None] <= n[None, :]
         if grad_k is not None:  # eq. 14: queries of this chunk, and later ones through R and T
-            scores = tl.where(is_later, _dot(values, tl.trans(big_g)) + h[None, :], 0.0)
-            gradient = _dot(scores.to(queries.dtype), queries) + _dot(values, tl.trans(later_r))
-            _put(grad_k, gradient + later_t[None, :], n, length, c, key_width)
+            scores = tl.where(is_later, _dot(values, tl.trans(g)) + h[None, :], 0.0)
+            gradient = _dot(scores.to(queries.dtype), queries)
+            gradient += _dot(values, tl.trans(later_r))
+            gradient += later_t[None, :]
+            _put(grad_k, gradient, n, length, c, key_width)
         if grad_v is not None:  # eq. 15, with the same two parts
             scores = tl.where(is_later, _dot(keys, tl.trans(queries)), 0.0)
-            gradient = _dot(scores.to(big_g.dtype), big_g) + _dot(keys, later_r)
+            gradient = _dot(scores.to(g.dtype), g)
+            gradient += _dot(keys, later_r)
             _put(grad_v, gradient, n, length, m, value_width)
-        later_r, later_t = _add_queries(later_r, later_t, queries, big_g, h)
+        later_r, later_t = _add_queries(later_r, later_t, queries, g, h)

@@ -13,7 +13,7 @@ import triton.language as tl
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 from scanline.kernels.triton.layer_norm import EPSILON
 
-OWN = 32  # pixels of a program
+PIXELS = 32  # pixels of a program
 LANES = 256  # numbers of a row for each warp: more need too many registers, and more warps wait for each other
 UPS, LEFTS = (tl.constexpr(offsets) for offsets in zip(*OFFSETS, strict=True))
 COUNT = tl.constexpr(NEIGHBOURS)
@@ -65,7 +65,7 @@ def _gradients(
     """Return the gradients of x and of all weights [2 + NEIGHBOURS, D]: of the norm's, its bias, the convolution's."""
     grad = torch.empty_like(x)
     batch, pixels, depth = x.shape
-    programs = batch * triton.cdiv(pixels, OWN)
+    programs = batch * triton.cdiv(pixels, PIXELS)
     sums = x.new_empty(programs, 2 + NEIGHBOURS, depth)
     inputs = [tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight, g)]
     _launch(_norm_conv_backward, *inputs, grad, sums, width=width)
@@ -107,8 +107,8 @@ def run_once(device: torch.device, depth: int) -> None:
 def _launch(kernel: triton.JITFunction, x: torch.Tensor, *tensors: torch.Tensor, width: int) -> None:
     batch, pixels, depth = x.shape
     block = triton.next_power_of_2(depth)
-    kernel[(triton.cdiv(pixels, OWN), batch)](
-        x, *tensors, pixels, width, depth, block, OWN, num_warps=triton.cdiv(block, LANES)
+    kernel[(triton.cdiv(pixels, PIXELS), batch)](
+        x, *tensors, pixels, width, depth, block, PIXELS, num_warps=triton.cdiv(block, LANES)
     )
 
 
@@ -125,9 +125,9 @@ def _norm_conv(
     width: tl.constexpr,
     depth: tl.constexpr,
     block: tl.constexpr,
-    own: tl.constexpr,
+    per_program: tl.constexpr,
 ):
-    first = tl.program_id(0) * own
+    first = tl.program_id(0) * per_program
     image = tl.program_id(1).to(tl.int64) * pixels
     d = tl.arange(0, block)
     there = d < depth
@@ -135,7 +135,7 @@ def _norm_conv(
     # beyond the border is the pixel itself, weighted by 0, so that every address is valid.
     scale = tl.load(weight + d, mask=there, other=0.0)
     shift = tl.load(bias + d, mask=there, other=0.0)
-    for pixel in range(first, tl.minimum(first + own, pixels)):
+    for pixel in range(first, tl.minimum(first + per_program, pixels)):
         row = image + pixel
         value = tl.load(x + row * depth + d, mask=there, other=0.0)
         total = (value - tl.load(mean + row)) * tl.load(rstd + row) * scale + shift
@@ -164,9 +164,9 @@ def _norm_conv_backward(
     width: tl.constexpr,
     depth: tl.constexpr,
     block: tl.constexpr,
-    own: tl.constexpr,
+    per_program: tl.constexpr,
 ):
-    first = tl.program_id(0) * own
+    first = tl.program_id(0) * per_program
     image = tl.program_id(1).to(tl.int64) * pixels
     d = tl.arange(0, block)
     there = d < depth
@@ -181,7 +181,7 @@ def _norm_conv_backward(
     s4 = of_bias
     s5 = of_bias
     s6 = of_bias
-    for pixel in range(first, tl.minimum(first + own, pixels)):
+    for pixel in range(first, tl.minimum(first + per_program, pixels)):
         row = image + pixel
         factor = tl.load(rstd + row)
         value = tl.load(x + row * depth + d, mask=there, other=0.0)

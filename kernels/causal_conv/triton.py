@@ -88,7 +88,7 @@ def _run(
     more: tuple[object, ...],
 ) -> None:
     depth = x.shape[1]
-    kept = conv_state.shape[1]
+    size = conv_state.shape[1]
     weight, bias = norm or (None, None)
     kernel[(len(x),)](
         x,
@@ -102,8 +102,8 @@ def _run(
         len(x),
         batch,
         channels,
-        kept - BEYOND,
-        kept,
+        size - BEYOND,
+        size,
         depth,
         triton.next_power_of_2(depth),
         triton.next_power_of_2(blocks(depth)),
@@ -152,7 +152,7 @@ def _causal_conv(
     batch,
     channels: tl.constexpr,
     width: tl.constexpr,
-    kept: tl.constexpr,
+    size: tl.constexpr,
     depth: tl.constexpr,
     block: tl.constexpr,
     padded_blocks: tl.constexpr,
@@ -165,7 +165,7 @@ def _causal_conv(
     live = slot >= 0
     pixel = tl.load(position + (row if reads else slot), mask=live, other=0) // channels
     d = tl.arange(0, block)
-    own = conv_state + slot * kept * depth
+    slot_state = conv_state + slot * size * depth
     in_depth = (d < depth)[None, :]
     if reads:
         wait(chained)
@@ -182,9 +182,9 @@ def _causal_conv(
             here = inside & (near >= 0)
             here = here & (tl.load(slots + near, mask=here, other=-1) >= 0)
             from_state = inside & (here == 0)
-        place = (pixel - UPS[k] * width - LEFTS[k]) % kept
+        place = (pixel - UPS[k] * width - LEFTS[k]) % size
         value = tl.load(
-            own[:, None] + place[:, None] * depth + d[None, :],
+            slot_state[:, None] + place[:, None] * depth + d[None, :],
             mask=from_state[:, None] & in_depth,
             other=0.0,
             cache_modifier=".cg",
@@ -201,7 +201,7 @@ def _causal_conv(
     in_row = live[:, None] & in_depth
     tl.store(out + row[:, None] * depth + d[None, :], value + total, mask=in_row)
     if not reads:  # no neighbour of this pixel is in that place
-        tl.store(own[:, None] + (pixel % kept)[:, None] * depth + d[None, :], value, mask=in_row)
+        tl.store(slot_state[:, None] + (pixel % size)[:, None] * depth + d[None, :], value, mask=in_row)
 
 
 @triton.jit(do_not_specialize=["rows", "batch"])  # one program code for all batches
@@ -217,21 +217,21 @@ def _keep(
     batch,
     channels: tl.constexpr,
     width: tl.constexpr,
-    kept: tl.constexpr,
+    size: tl.constexpr,
     depth: tl.constexpr,
     block: tl.constexpr,
     padded_blocks: tl.constexpr,
     epsilon: tl.constexpr,
     chained: tl.constexpr,
 ):
-    # The last `kept` rows of each image: those so many pixels after which there is none.
+    # The last `size` rows of each image: those so many pixels after which there is none.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     slot = tl.load(slots + row, cache_modifier=".cg")
-    later = row + kept * batch.to(tl.int64)
+    later = row + size * batch.to(tl.int64)
     last = (slot >= 0) & (tl.load(slots + later, mask=later < rows, other=-1, cache_modifier=".cg") < 0)
     pixel = tl.load(position + row, mask=last, other=0) // channels
     wait(chained)  # the previous kernel reads `conv_state`
     d = tl.arange(0, block)
     value = _normed(x, moments, weight, bias, row, last, depth, block, padded_blocks, epsilon)
-    place = conv_state + (slot * kept + pixel % kept)[:, None] * depth + d[None, :]
+    place = conv_state + (slot * size + pixel % size)[:, None] * depth + d[None, :]
     tl.store(place, value, mask=last[:, None] & (d < depth)[None, :])

@@ -178,12 +178,12 @@ def _categorical(
         if code is None:
             byte = tl.load(images + slot * length, mask=live, other=0).to(tl.int64)
         else:
-            own_code = code + slot * code_length
+            image_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
             target = _target(state, range_).to(tl.int32)
             begun = (starts <= target[:, None]).to(tl.int32)
-            found = tl.sum(begun, axis=1) - 1
-            byte, is_new = _put(images, known, slot * length + place, found, live)
+            decoded = tl.sum(begun, axis=1) - 1
+            byte, is_new = _put(images, known, slot * length + place, decoded, live)
         # Registers cannot be indexed: a masked sum picks the start. The last interval ends at TOTAL, which is no start.
         start = tl.sum(tl.where(value == byte[:, None], starts, 0), axis=1).to(tl.int64)
         stop = tl.sum(tl.where(value == byte[:, None] + 1, starts, 0), axis=1).to(tl.int64)
@@ -191,7 +191,7 @@ def _categorical(
         if code is None:
             _write(out, b, start, stop, live)
         else:
-            at, state, range_ = _take(own_code, at, state, range_, start, stop, is_new, code_length)
+            at, state, range_ = _take(image_code, at, state, range_, start, stop, is_new, code_length)
             _store(code_at, code_value, code_range, slot, at, state, range_, live)
 
 
@@ -232,9 +232,9 @@ def _pixels(
         there = k < components
         inside = live[:, None] & there
         first = parameters + b[:, None] * width
-        own_base = base + b * channels
+        image_base = base + b * channels
         if code is not None:
-            own_code = code + slot * code_length
+            image_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
 
         # Of each component, in registers for all channels: how many bits its weight is below the largest. What a
@@ -244,7 +244,7 @@ def _pixels(
         below = tl.max(bits, axis=1)[:, None] - bits
         seen = tl.zeros((block, block_c), tl.int64)
         for channel in tl.static_range(channels):
-            means = means_of(first, own_base, k, c, seen, channel, components, channels, inside, live)
+            means = means_of(first, image_base, k, c, seen, channel, components, channels, inside, live)
             raw = raw_scales(first, k, channel, components, channels, inside)
             rates = rates_of(raw, scale, table)
             weights = weights_of(below, table)
@@ -255,18 +255,18 @@ def _pixels(
                 byte = tl.load(images + offset, mask=live, other=0).to(tl.int64)
             else:
                 target = _target(state, range_)
-                found = tl.zeros((block,), tl.int64)
+                decoded = tl.zeros((block,), tl.int64)
                 for i in range(8):
-                    higher = found + ((values // 2) >> i)
+                    higher = decoded + ((values // 2) >> i)
                     is_higher = start_of(higher, weights, total, means, rates, table, values) <= target
-                    found = tl.where(is_higher, higher, found)
-                byte, is_new = _put(images, known, offset, found, live)
+                    decoded = tl.where(is_higher, higher, decoded)
+                byte, is_new = _put(images, known, offset, decoded, live)
             start = start_of(byte, weights, total, means, rates, table, values)
             stop = start_of(byte + 1, weights, total, means, rates, table, values)
             if code is None:
                 _write(out, b * channels + channel, start, stop, live)
             else:
-                at, state, range_ = _take(own_code, at, state, range_, start, stop, is_new, code_length)
+                at, state, range_ = _take(image_code, at, state, range_, start, stop, is_new, code_length)
             # Later channels depend on this byte, which is why channels cannot be computed side by side.
             below = below_after(byte, below, means, rates, there, table, values)
             seen = tl.where(c == channel, byte[:, None], seen)
@@ -296,9 +296,9 @@ def _write(out, b, start, stop, live):
 
 
 @triton.jit
-def _put(images, known, offset, found, live):
-    """Store the bytes found where none is known; return those that stand there then, int64, and which were decoded."""
-    byte, is_known = put(images, known, offset, found.to(tl.float32), live)
+def _put(images, known, offset, decoded, live):
+    """Store decoded bytes where none is known; return those that stand there then, int64, and which were decoded."""
+    byte, is_known = put(images, known, offset, decoded.to(tl.float32), live)
     return byte.to(tl.int64), live & ~is_known
 
 

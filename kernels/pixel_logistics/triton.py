@@ -190,21 +190,21 @@ def _sample(
     there = k < components
     inside = live[:, None] & there
     first = parameters + b[:, None] * width
-    own_base = base + b * channels
+    image_base = base + b * channels
     logits = tl.load(first + k, mask=inside, other=0.0)
     logits = tl.where(there, logits, -float("inf"))
 
     # The log-weight of each component, times what it gave to the earlier bytes: at the image's temperature, from which
     # later bytes draw theirs, and at 1, for the cost. What a byte adds to the latter's sum is its cost.
     weights = logits / image_temperature
-    each = logits
-    given = log_sum_exp(each)
+    cost_weights = logits
+    log_earlier = log_sum_exp(cost_weights)
     total, known_total = totals(bits, known_bits, slot, live)
     unusable = inside & wrong(logits)
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
         scales, unusable_scales = _scales(first, k, channel, components, channels, inside, scale)
-        means, unusable_means = _means(first, own_base, k, c, seen, channel, components, channels, inside, live)
+        means, unusable_means = _means(first, image_base, k, c, seen, channel, components, channels, inside, live)
         unusable |= unusable_means | unusable_scales
 
         # Draw a component by its weight given the earlier bytes, then a value from its logistic: masked sums pick the
@@ -221,15 +221,15 @@ def _sample(
 
         # What each component gives the byte, known or painted, decides the components of the later ones.
         weights += log_bin(byte, means, scales * image_temperature)
-        each += log_bin(byte, means, scales)
+        cost_weights += log_bin(byte, means, scales)
         seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
-        now = log_sum_exp(each)
-        cost = in_bits(given - now, unusable, ln2)
+        log_painted = log_sum_exp(cost_weights)
+        cost = in_bits(log_earlier - log_painted, unusable, ln2)
         if costs is not None:
             tl.store(costs + b * channels + channel, cost, mask=live)
         total += cost
         known_total += tl.where(is_known, cost, 0.0)
-        given = now
+        log_earlier = log_painted
     finish(bits, known_bits, position, slot, place, total, known_total, channels, live)
 
 

@@ -91,8 +91,8 @@ def _embed(
     # The next byte of the program's image; a finished one is inactive in all later launches of the step.
     image = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + image)
-    own = position + slot if at is None else at + image
-    place = tl.load(own, mask=slot >= 0, other=length)
+    next_byte = position + slot if at is None else at + image
+    place = tl.load(next_byte, mask=slot >= 0, other=length)
     live = place < length
     tl.store(active + image, tl.where(live, slot, -1))
     byte = tl.load(images + slot * length + place - 1, mask=live & (place > 0), other=0).to(tl.int64)

@@ -77,15 +77,15 @@ def _write_rows(
     image = row % batch
     start = tl.load(begin)
     place = start + (row // batch) * size
-    own = tl.load(position + image)
-    stop = tl.load(stops + image)
-    live = inside & (place >= own) & (place < stop)
+    image_start = tl.load(position + image)
+    image_stop = tl.load(stops + image)
+    live = inside & (place >= image_start) & (place < image_stop)
     tl.store(slots + row, tl.where(live, image, -1), mask=inside)
     tl.store(rows + row, tl.where(live, row, -1), mask=inside)
     tl.store(at + row, place, mask=inside)
     # Rows below `batch` are those of step 0: each image's limits are stored once.
-    tl.store(first + image, tl.minimum(tl.maximum((own - start) // size, 0), steps), mask=row < batch)
-    tl.store(last + image, tl.minimum(tl.maximum((stop - start) // size, 0), steps), mask=row < batch)
+    tl.store(first + image, tl.minimum(tl.maximum((image_start - start) // size, 0), steps), mask=row < batch)
+    tl.store(last + image, tl.minimum(tl.maximum((image_stop - start) // size, 0), steps), mask=row < batch)
     c = tl.arange(0, block_c)[None, :]
     byte = tl.load(images + (image * length + place)[:, None] + c, mask=live[:, None] & (c < size), other=0)
     tl.store(values + row[:, None] * size + c, byte, mask=inside[:, None] & (c < size))

@@ -234,19 +234,11 @@ def _linear(
         )
     for start in range(step if early else 0, depth, step):
         k = start + tl.arange(0, step)
+        value = _values(first, inside, k, depth)
+        next_high = _weights(high, o, k, width, depth)
+        next_low = _weights(low, o, k, width, depth) if low is not None else None
         sums, low_sum = _add(
-            sums,
-            low_sum,
-            _values(first, inside, k, depth),
-            k,
-            norm_weight,
-            norm_bias,
-            mean,
-            rstd,
-            _weights(high, o, k, width, depth),
-            _weights(low, o, k, width, depth) if low is not None else None,
-            depth,
-            scale,
+            sums, low_sum, value, k, norm_weight, norm_bias, mean, rstd, next_high, next_low, depth, scale
         )
 
     # The low sums were scaled by 2^11 to stay within float16's range. They are added by an fma, which rounds as a sum

@@ -71,8 +71,9 @@ def store_moments(out, x, b, inside, first, width: tl.constexpr):
     centred = tl.where(there, centred, 0.0)
     squares = pair_sums(centred * centred, BLOCK)
     places = out + (b[:, None].to(tl.int64) * blocks + part) * 2
-    tl.store(places, mean, mask=inside[:, None] & (part < blocks))
-    tl.store(places + 1, squares, mask=inside[:, None] & (part < blocks))
+    in_row = inside[:, None] & (part < blocks)
+    tl.store(places, mean, mask=in_row)
+    tl.store(places + 1, squares, mask=in_row)
 
 
 @triton.jit
@@ -82,11 +83,13 @@ def mean_and_rstd(moments, b, inside, width: tl.constexpr, padded: tl.constexpr,
     part = tl.arange(0, padded)[None, :]
     count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 0).to(tl.float32)
     places = moments + (b[:, None].to(tl.int64) * blocks + part) * 2
-    means = tl.load(places, mask=inside[:, None] & (part < blocks), other=0.0)
-    squares = tl.load(places + 1, mask=inside[:, None] & (part < blocks), other=0.0)
+    in_row = inside[:, None] & (part < blocks)
+    means = tl.load(places, mask=in_row, other=0.0)
+    squares = tl.load(places + 1, mask=in_row, other=0.0)
     mean = pair_sums(means * count, padded) / width
     away = means - mean
-    variance = pair_sums(squares + count * away * away, padded) / width
+    squares += count * away * away
+    variance = pair_sums(squares, padded) / width
     rows: tl.constexpr = variance.shape[0]
     mean = tl.reshape(mean, (rows,))
     rstd = tl.reshape(1.0 / tl.sqrt(variance + epsilon), (rows,))

@@ -78,10 +78,10 @@ def draw_uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tenso
 def _draw_uniforms(seed, index, position, out, count, block: tl.constexpr):
     i = tl.program_id(0) * block + tl.arange(0, block)
     inside = i < count
-    own_seed = tl.load(seed + i, mask=inside, other=0)
-    own_index = tl.load(index + i, mask=inside, other=0)
-    own_position = tl.load(position + i, mask=inside, other=0)
-    first, second = uniforms(own_seed, own_index, own_position)
+    image_seed = tl.load(seed + i, mask=inside, other=0)
+    image_index = tl.load(index + i, mask=inside, other=0)
+    place = tl.load(position + i, mask=inside, other=0)
+    first, second = uniforms(image_seed, image_index, place)
     tl.store(out + 2 * i, first, mask=inside)
     tl.store(out + 2 * i + 1, second, mask=inside)
 

@@ -135,8 +135,8 @@ def _read_window(
     # vectors. The next pixel of the program's image; a finished one is inactive in all later launches of the step.
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + row)
-    own = position + slot if at is None else at + row
-    place = tl.load(own, mask=slot >= 0, other=length)
+    next_byte = position + slot if at is None else at + row
+    place = tl.load(next_byte, mask=slot >= 0, other=length)
     live = place < length
     tl.store(active + row, tl.where(live, slot, -1))
     pixel = place // channels

@@ -10,7 +10,7 @@ from scanline.kernels import BEYOND, attention, gpu
 from scanline.kernels import causal_conv as package
 from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.kernels.causal_conv.reference import causal_conv as reference
-from scanline.kernels.causal_conv.training_triton import OWN, normed_causal_conv
+from scanline.kernels.causal_conv.training_triton import PIXELS, normed_causal_conv
 from scanline.kernels.causal_conv.triton import causal_conv, causal_conv_sequence
 from scanline.kernels.triton.moments import row_moments
 from scanline.model.training.optimise.loss import loss_of
@@ -82,7 +82,7 @@ def inputs(height: int, width: int, depth: int) -> list[torch.Tensor]:
     [(1, 1, 3, torch.float32), (5, 2, 20, torch.float32), (5, 7, 33, torch.float32), (3, 4, 20, torch.bfloat16)],
 )
 def test_results_and_gradients_are_the_reference(height: int, width: int, depth: int, dtype: torch.dtype) -> None:
-    assert OWN < 5 * 7  # more than one program for an image
+    assert PIXELS < 5 * 7  # more than one program for an image
     given = inputs(height, width, depth)
     x, weight, bias, conv_weight, g = (tensor.double().requires_grad_() for tensor in given)
     normed = F.layer_norm(x, (depth,), weight, bias)
