@@ -6,21 +6,22 @@ up to the last line of `uniforms`, whose results are exact in float32.
 """
 
 import torch
+from torch import Tensor
 
 from scanline.kernels.philox_rounds import MASK, UNIT, philox
 
 
-def philox4x32(counter: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+def philox4x32(counter: Tensor, key: Tensor) -> Tensor:
     """Return `counter` [..., 4] after ten rounds with `key` [..., 2]: [..., 4], all int64 in [0, 2^32)."""
     words = philox(*counter.unbind(-1), *key.unbind(-1))
     return torch.stack(words, dim=-1)
 
 
 def uniforms(
-    seed: torch.Tensor,
-    index: torch.Tensor,
-    position: torch.Tensor,
-) -> torch.Tensor:
+    seed: Tensor,
+    index: Tensor,
+    position: Tensor,
+) -> Tensor:
     """Return two uniforms in (0, 1) for each byte: [..., 2] float32.
 
     seed, index (of the image in its request) and position (of the byte in its image) are int64 tensors

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from scanline.kernels import gpu
 from scanline.kernels.attention import chunked
@@ -23,19 +24,19 @@ MAX_HEAD_WIDTH = 128  # largest C or M for which a program's tiles fit the regis
 TRAINING_DTYPES = (torch.bfloat16,)
 MAX_TRAINING_WIDTH = 32
 
-Attention = Callable[..., tuple[torch.Tensor, ...]]
+Attention = Callable[..., tuple[Tensor, ...]]
 
 __all__ = ["causal_attention_of_projection", "causal_linear_attention"]
 
 
 def causal_linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, N, C]
-    v: torch.Tensor,  # [B, H, N, M]
-    s: torch.Tensor | None = None,  # [B, H, C, M]
-    z: torch.Tensor | None = None,  # [B, H, C]
-    weight: torch.Tensor | None = None,  # [B, N]
-) -> tuple[torch.Tensor, ...]:
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, N, C]
+    v: Tensor,  # [B, H, N, M]
+    s: Tensor | None = None,  # [B, H, C, M]
+    z: Tensor | None = None,  # [B, H, C]
+    weight: Tensor | None = None,  # [B, N]
+) -> tuple[Tensor, ...]:
     """Return y [B, H, N, M] and the state s, z after the last position; see `chunked.causal_linear_attention`."""
     if not phi_q.is_cuda:
         return chunked.causal_linear_attention(phi_q, phi_k, v, s, z, weight)
@@ -47,11 +48,11 @@ def causal_linear_attention(
 
 
 def causal_attention_of_projection(
-    projected: torch.Tensor,  # [B, N, 2 H C + H M]: queries, keys and values before the feature map, elu + 1
+    projected: Tensor,  # [B, N, 2 H C + H M]: queries, keys and values before the feature map, elu + 1
     heads: int,
     key_width: int,
-    weight: torch.Tensor | None = None,  # [B, N]
-) -> torch.Tensor | None:
+    weight: Tensor | None = None,  # [B, N]
+) -> Tensor | None:
     """Return y [B, N, H M] by one operator in training on a GPU; None where it does not run."""
     head_width = projected.shape[2] // heads
     value_width = head_width - 2 * key_width
@@ -68,9 +69,7 @@ def causal_attention_of_projection(
     return operator(projected, heads, key_width, weight)
 
 
-def with_second_keys(
-    phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor, weight: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def with_second_keys(phi_q: Tensor, phi_k: Tensor, v: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return phi_q, phi_k and v of 2 N positions, whose even outputs are those of keys weighted by `weight` [B, N], for
     kernels without weights: after k_j comes a second key (w_j - 1) k_j, which only later queries see."""
     rest = phi_k * (weight - 1)[:, None, :, None].to(phi_k.dtype)
@@ -80,7 +79,7 @@ def with_second_keys(
     return phi_q, phi_k, v
 
 
-def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *state: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+def _on_gpu(q: Tensor, k: Tensor, v: Tensor, *state: Tensor | None) -> tuple[Tensor, ...]:
     attention: Attention = chunked.causal_linear_attention
     key_width = q.shape[-1]
     value_width = v.shape[-1]

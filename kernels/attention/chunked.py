@@ -10,21 +10,22 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 
 CHUNK = 64  # positions; per position the masked product costs CHUNK and a state C, equal for heads of 32 to 64
 
-Tensors = tuple[torch.Tensor, ...]
+Tensors = tuple[Tensor, ...]
 
 
 def causal_linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, N, C]
-    v: torch.Tensor,  # [B, H, N, M]
-    s: torch.Tensor | None = None,  # [B, H, C, M]
-    z: torch.Tensor | None = None,  # [B, H, C]
-    weight: torch.Tensor | None = None,  # [B, N]
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, N, C]
+    v: Tensor,  # [B, H, N, M]
+    s: Tensor | None = None,  # [B, H, C, M]
+    z: Tensor | None = None,  # [B, H, C]
+    weight: Tensor | None = None,  # [B, N]
 ) -> Tensors:
     """Return y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
 
@@ -53,13 +54,13 @@ def causal_linear_attention(
     return y.to(v.dtype), s, z
 
 
-def check_shapes(phi_q: torch.Tensor, phi_k: torch.Tensor, v: torch.Tensor) -> None:
+def check_shapes(phi_q: Tensor, phi_k: Tensor, v: Tensor) -> None:
     """Raise ValueError where queries, keys and values do not fit each other."""
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
         raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
 
 
-def _chunks(x: torch.Tensor) -> torch.Tensor:
+def _chunks(x: Tensor) -> Tensor:
     """Return [B, H, N, D] as [B, H, n, CHUNK, D], the end padded with zeros (a zero key adds nothing to a state)."""
     batch, heads, length, width = x.shape
     padding = -length % CHUNK
@@ -68,12 +69,12 @@ def _chunks(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(batch, heads, (length + padding) // CHUNK, CHUNK, width)
 
 
-def _positions(chunks: torch.Tensor, length: int) -> torch.Tensor:
+def _positions(chunks: Tensor, length: int) -> Tensor:
     """Return [B, H, n, CHUNK, ...] as [B, H, N, ...], without the padding."""
     return chunks.flatten(2, 3)[:, :, :length]
 
 
-def _before(sums: torch.Tensor, first: torch.Tensor) -> Tensors:
+def _before(sums: Tensor, first: Tensor) -> Tensors:
     """Return the running sums over the chunk axis (2) from `first`: before each chunk, and after the last one."""
     first = first.unsqueeze(2)
     after = sums.cumsum(dim=2) + first
@@ -81,7 +82,7 @@ def _before(sums: torch.Tensor, first: torch.Tensor) -> Tensors:
     return before, after[:, :, -1]
 
 
-def _after(sums: torch.Tensor) -> torch.Tensor:
+def _after(sums: Tensor) -> Tensor:
     """Return for each chunk the sum over all later ones."""
     from_each_on = sums.flip(2).cumsum(dim=2).flip(2)
     return from_each_on - sums
@@ -95,11 +96,11 @@ class _Sums(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        phi_q: torch.Tensor,
-        phi_k: torch.Tensor,
-        v: torch.Tensor,
-        s: torch.Tensor,
-        z: torch.Tensor,
+        phi_q: Tensor,
+        phi_k: Tensor,
+        v: Tensor,
+        s: Tensor,
+        z: Tensor,
         last: int,
     ) -> Tensors:
         length = phi_q.shape[2]
@@ -126,7 +127,7 @@ class _Sums(torch.autograd.Function):
         return _positions(numerator, length), _positions(normaliser, length), s_last, z_last
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         phi_q, phi_k, values, s_before, z_before = ctx.saved_tensors
         length = phi_q.shape[2]
         dtype = phi_q.dtype

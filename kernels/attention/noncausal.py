@@ -5,15 +5,16 @@ autograd is all it needs, on any device: two products. The reference is `referen
 """
 
 import torch
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 
 
 def linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, S, C]
-    v: torch.Tensor,  # [B, H, S, M]
-) -> torch.Tensor:
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, S, C]
+    v: Tensor,  # [B, H, S, M]
+) -> Tensor:
     """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where shapes do not fit."""
     batch, heads, _, key_width = phi_q.shape
     keys = phi_k.shape[2]

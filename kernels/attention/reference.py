@@ -4,18 +4,19 @@ Autograd through it is the reference of gradients.
 """
 
 import torch
+from torch import Tensor
 
 EPSILON = 1e-6  # added to the normaliser, as the authors' published code does
 
 
 def causal_linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, N, C]
-    v: torch.Tensor,  # [B, H, N, M]
-    s: torch.Tensor | None = None,  # [B, H, C, M]
-    z: torch.Tensor | None = None,  # [B, H, C]
-    weight: torch.Tensor | None = None,  # [B, N]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, N, C]
+    v: Tensor,  # [B, H, N, M]
+    s: Tensor | None = None,  # [B, H, C, M]
+    z: Tensor | None = None,  # [B, H, C]
+    weight: Tensor | None = None,  # [B, N]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
     phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
 
@@ -50,10 +51,10 @@ def causal_linear_attention(
 
 
 def linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, S, C]
-    v: torch.Tensor,  # [B, H, S, M]
-) -> torch.Tensor:
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, S, C]
+    v: Tensor,  # [B, H, S, M]
+) -> Tensor:
     """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4)."""
     batch, heads, length, _ = phi_q.shape
     keys, value_width = v.shape[2:]

@@ -12,6 +12,7 @@ from functools import partial
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 from scanline.kernels.attention.walks_triton import (
@@ -27,20 +28,20 @@ CHUNK = 32
 
 
 def causal_attention_of_projection(
-    projected: torch.Tensor,  # [B, N, 2 H C + H M]: queries, keys and values before the feature map
+    projected: Tensor,  # [B, N, 2 H C + H M]: queries, keys and values before the feature map
     heads: int,
     key_width: int,
-    weight: torch.Tensor | None = None,  # [B, N] float32
-) -> torch.Tensor:
+    weight: Tensor | None = None,  # [B, N] float32
+) -> Tensor:
     """Return y [B, N, H M], of the projection's type."""
-    y: torch.Tensor = _attention(projected, weight, heads, key_width)[0]
+    y: Tensor = _attention(projected, weight, heads, key_width)[0]
     return y
 
 
 @torch.library.custom_op("scanline::causal_attention_of_projection", mutates_args=())
 def _attention(
-    projected: torch.Tensor, weight: torch.Tensor | None, heads: int, key_width: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    projected: Tensor, weight: Tensor | None, heads: int, key_width: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return y, the normalisers [B, H, N], and the sums over each segment, [B, H, segments, C, M] and [.., C]."""
     projected = projected.contiguous()
     if weight is not None:
@@ -54,16 +55,16 @@ def _attention(
 
 @torch.library.custom_op("scanline::causal_attention_of_projection_backward", mutates_args=())
 def _gradient(
-    grad_y: torch.Tensor,  # [B, N, H M]
-    projected: torch.Tensor,
-    weight: torch.Tensor | None,
-    y: torch.Tensor,
-    normalisers: torch.Tensor,
-    s: torch.Tensor,
-    z: torch.Tensor,
+    grad_y: Tensor,  # [B, N, H M]
+    projected: Tensor,
+    weight: Tensor | None,
+    y: Tensor,
+    normalisers: Tensor,
+    s: Tensor,
+    z: Tensor,
     heads: int,
     key_width: int,
-) -> torch.Tensor:
+) -> Tensor:
     projected = projected.contiguous()
     grad_y = grad_y.contiguous()
     if weight is not None:
@@ -79,9 +80,7 @@ def _gradient(
     return grad
 
 
-def _outputs(
-    projected: torch.Tensor, heads: int, key_width: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def _outputs(projected: Tensor, heads: int, key_width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     batch, length, width = projected.shape
     all_values = width - 2 * heads * key_width
     segments = triton.cdiv(length, SEGMENT)
@@ -124,7 +123,7 @@ def run_once(device: torch.device, heads: int, key_width: int, value_width: int)
     torch.autograd.grad(y.sum(), projected)
 
 
-def _launch(kernel: triton.JITFunction, projected: torch.Tensor, *tensors: object, heads: int, key_width: int) -> None:
+def _launch(kernel: triton.JITFunction, projected: Tensor, *tensors: object, heads: int, key_width: int) -> None:
     batch, length, width = projected.shape
     value_width = width // heads - 2 * key_width
     block_c = max(16, triton.next_power_of_2(key_width))

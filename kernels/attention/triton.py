@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import triton
+from torch import Tensor
 
 from scanline.kernels.attention.chunked import check_shapes
 from scanline.kernels.attention.reference import EPSILON
@@ -42,15 +43,15 @@ GRADIENT_WARPS = 8  # of float32: with four, those of keys need more registers t
 LONG = 512  # positions: longer sequences are cut into segments
 SEGMENT = 128  # positions: a multiple of all chunks
 
-Tensors = tuple[torch.Tensor, ...]
+Tensors = tuple[Tensor, ...]
 
 
 def causal_linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, N, C]
-    v: torch.Tensor,  # [B, H, N, M]
-    s: torch.Tensor | None = None,  # [B, H, C, M]
-    z: torch.Tensor | None = None,  # [B, H, C]
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, N, C]
+    v: Tensor,  # [B, H, N, M]
+    s: Tensor | None = None,  # [B, H, C, M]
+    z: Tensor | None = None,  # [B, H, C]
 ) -> Tensors:
     """Return what `chunked.causal_linear_attention` does, with gradients. All inputs have the same dtype, of DTYPES."""
     check_shapes(phi_q, phi_k, v)
@@ -69,11 +70,11 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        s: torch.Tensor,
-        z: torch.Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        s: Tensor,
+        z: Tensor,
     ) -> Tensors:
         q = _dense(q)
         k = _dense(k)
@@ -99,7 +100,7 @@ class _Attention(torch.autograd.Function):
         return y, s_last, z_last
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, s_before, z_before, y, normalisers = ctx.saved_tensors
         grad_y = gradients[0].to(v.dtype).contiguous()
         of_outputs = (y, normalisers, grad_y)
@@ -131,14 +132,14 @@ class _Attention(torch.autograd.Function):
         return grad_q, grad_k, grad_v, None, None
 
 
-def _dense(x: torch.Tensor) -> torch.Tensor:
+def _dense(x: Tensor) -> Tensor:
     """Return x with a last stride of 1; other strides may be any, as those of slices of one projection are."""
     if x.stride(-1) == 1:
         return x
     return x.contiguous()
 
 
-def _strided(*tensors: torch.Tensor) -> tuple[Any, ...]:
+def _strided(*tensors: Tensor) -> tuple[Any, ...]:
     """Return each [B, H, N, D] tensor followed by its strides over images, heads and positions."""
     arguments: list[Any] = []
     for tensor in tensors:
@@ -147,13 +148,13 @@ def _strided(*tensors: torch.Tensor) -> tuple[Any, ...]:
     return tuple(arguments)
 
 
-def _heads_of(q: torch.Tensor) -> tuple[int]:
+def _heads_of(q: Tensor) -> tuple[int]:
     """Return a grid of one program for each head of each image."""
     batch, heads = q.shape[:2]
     return (batch * heads,)
 
 
-def _launch(q: torch.Tensor, v: torch.Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
+def _launch(q: Tensor, v: Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
     """Return the number of segments, the sizes that all kernels take, and the options of a launch. Tiles are at least
     16 wide, as a tensor core needs them."""
     _, heads, length, key_width = q.shape
@@ -171,7 +172,7 @@ def _launch(q: torch.Tensor, v: torch.Tensor) -> tuple[int, tuple[Any, ...], dic
     return segments, sizes, {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
 
 
-def _for_segments(segments: int, s: torch.Tensor, z: torch.Tensor) -> Tensors:
+def _for_segments(segments: int, s: Tensor, z: Tensor) -> Tensors:
     """Return memory for a state s [B, H, C, M] and z [B, H, C] of each segment: [B, H, segments, ...]."""
     batch, heads, key_width, value_width = s.shape
     s_of_segments = s.new_empty(batch, heads, segments, key_width, value_width)

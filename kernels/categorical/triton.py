@@ -5,9 +5,9 @@ An image's result does not depend on what else is in the batch. Nothing is retur
 device.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import VALUES
@@ -31,12 +31,12 @@ IMAGES = 4  # of a program, one for each of its warps
 
 
 def sample(
-    parameters: torch.Tensor,  # [B, 256] float32: logits
-    slots: torch.Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    parameters: Tensor,  # [B, 256] float32: logits
+    slots: Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
     arrays: SlotArrays,
     guiding: Guiding,
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
-    code_range: torch.Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
+    code_range: Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
 ) -> None:
     """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its cost at temperature 1
     to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. If a parameter is NaN or infinite,

@@ -6,6 +6,7 @@ with gradients (`training_triton.py`).
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from scanline.kernels import BEYOND, gpu
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
@@ -14,12 +15,12 @@ __all__ = ["NEIGHBOURS", "OFFSETS", "causal_conv", "causal_conv_step", "normed_c
 
 
 def causal_conv(
-    x: torch.Tensor,  # [B, n, D]: of the pixels from `first` on
-    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    x: Tensor,  # [B, n, D]: of the pixels from `first` on
+    conv_weight: Tensor,  # [NEIGHBOURS, D]
     first: int,
     width: int,  # of the image
-    conv_state: torch.Tensor | None = None,  # [B, width + BEYOND, D], changed in place; None: nothing is kept
-) -> torch.Tensor:
+    conv_state: Tensor | None = None,  # [B, width + BEYOND, D], changed in place; None: nothing is kept
+) -> Tensor:
     """Return y [B, n, D] as `reference.causal_conv`. Without `conv_state`, `first` is 0."""
     if conv_state is None and x.shape[1] % width == 0:
         return _causal_conv_of_rows(x, conv_weight, width)
@@ -51,7 +52,7 @@ def causal_conv(
     return y
 
 
-def _causal_conv_of_rows(x: torch.Tensor, conv_weight: torch.Tensor, width: int) -> torch.Tensor:
+def _causal_conv_of_rows(x: Tensor, conv_weight: Tensor, width: int) -> Tensor:
     """Return the same of the first rows of images: with a border of zeros nothing is compared, in a third of the time
     on a CPU."""
     rows = x.unflatten(1, (-1, width))
@@ -66,12 +67,12 @@ def _causal_conv_of_rows(x: torch.Tensor, conv_weight: torch.Tensor, width: int)
 
 
 def normed_causal_conv(
-    x: torch.Tensor,  # [B, N, D]: of all pixels of images
-    weight: torch.Tensor,  # [D], of the norm, as `bias`
-    bias: torch.Tensor,
-    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    x: Tensor,  # [B, N, D]: of all pixels of images
+    weight: Tensor,  # [D], of the norm, as `bias`
+    bias: Tensor,
+    conv_weight: Tensor,  # [NEIGHBOURS, D]
     width: int,  # of the images
-) -> torch.Tensor:
+) -> Tensor:
     """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training on a GPU, then of autocast's type."""
     if not _is_by_triton(x):
         normed = F.layer_norm(x, weight.shape, weight, bias)
@@ -83,7 +84,7 @@ def normed_causal_conv(
     return kernel(x, weight, bias, conv_weight, width, dtype)
 
 
-def _is_by_triton(x: torch.Tensor) -> bool:
+def _is_by_triton(x: Tensor) -> bool:
     return (
         x.device.type == gpu.TRAINING
         and x.requires_grad
@@ -93,12 +94,12 @@ def _is_by_triton(x: torch.Tensor) -> bool:
 
 
 def causal_conv_step(
-    x: torch.Tensor,  # [B, D]
-    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
-    pixel: torch.Tensor,  # [B] int64
+    x: Tensor,  # [B, D]
+    conv_weight: Tensor,  # [NEIGHBOURS, D]
+    pixel: Tensor,  # [B] int64
     width: int,  # of the image
-    conv_state: torch.Tensor,  # [B, width + BEYOND, D], changed in place
-) -> torch.Tensor:
+    conv_state: Tensor,  # [B, width + BEYOND, D], changed in place
+) -> Tensor:
     """Return y [B, D] as `reference.causal_conv`, of one pixel of each image."""
     rows = torch.arange(len(x), device=x.device)
     size = conv_state.shape[1]
@@ -112,7 +113,7 @@ def causal_conv_step(
     return y
 
 
-def _inside(pixel: torch.Tensor, up: int, left: int, width: int) -> torch.Tensor:
+def _inside(pixel: Tensor, up: int, left: int, width: int) -> Tensor:
     """Return whether the neighbour of each pixel at an offset is in the image."""
     column = pixel % width - left
     return (pixel >= up * width) & (column >= 0) & (column < width)

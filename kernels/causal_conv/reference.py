@@ -4,7 +4,7 @@ each number and neighbour. Sums over all pixels before, as linear attention has,
 Pixels outside the image count as zeros. What a step needs of earlier pixels is constant: those of a row and three more.
 """
 
-import torch
+from torch import Tensor
 
 # Rows up and columns to the left of each neighbour, all painted before the pixel.
 OFFSETS = ((0, 1), (0, 2), (1, 0), (1, 1), (1, -1), (1, 2), (1, -2))
@@ -12,10 +12,10 @@ NEIGHBOURS = len(OFFSETS)
 
 
 def causal_conv(
-    x: torch.Tensor,  # [N, D]: of the pixels of an image, in raster order
-    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    x: Tensor,  # [N, D]: of the pixels of an image, in raster order
+    conv_weight: Tensor,  # [NEIGHBOURS, D]
     width: int,  # of the image
-) -> torch.Tensor:
+) -> Tensor:
     """Return y [N, D]: y_p = x_p + sum over neighbours q_k of p of weight_k * x_(q_k), number by number."""
     y = x.clone()
     for pixel in range(len(x)):

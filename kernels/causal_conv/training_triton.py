@@ -9,6 +9,7 @@ of normed x_p times the gradient at the later pixel of which p is neighbour k, w
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 from scanline.kernels.triton.layer_norm import EPSILON
@@ -20,13 +21,13 @@ COUNT = tl.constexpr(NEIGHBOURS)
 
 
 def normed_causal_conv(
-    x: torch.Tensor,  # [B, N, D] float32: of all pixels of images
-    weight: torch.Tensor,  # [D], of the norm, as `bias`
-    bias: torch.Tensor,
-    conv_weight: torch.Tensor,  # [NEIGHBOURS, D]
+    x: Tensor,  # [B, N, D] float32: of all pixels of images
+    weight: Tensor,  # [D], of the norm, as `bias`
+    bias: Tensor,
+    conv_weight: Tensor,  # [NEIGHBOURS, D]
     width: int,  # of the images
     dtype: torch.dtype,
-) -> torch.Tensor:
+) -> Tensor:
     """Return the convolution y [B, N, D] of the normed x, of `dtype`."""
     # Moments are torch's, so that torch.compile adds them to the kernel that computes x. Their gradients are in that of
     # the operator.
@@ -36,15 +37,15 @@ def normed_causal_conv(
 
 @torch.library.custom_op("scanline::normed_causal_conv", mutates_args=())
 def _normed_conv(
-    x: torch.Tensor,
-    mean: torch.Tensor,
-    rstd: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor,
-    conv_weight: torch.Tensor,
+    x: Tensor,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    conv_weight: Tensor,
     width: int,
     dtype: torch.dtype,
-) -> torch.Tensor:
+) -> Tensor:
     y = torch.empty_like(x, dtype=dtype)
     inputs = [tensor.contiguous() for tensor in (x, mean, rstd, weight, bias, conv_weight)]
     _launch(_norm_conv, *inputs, y, width=width)
@@ -53,15 +54,15 @@ def _normed_conv(
 
 @torch.library.custom_op("scanline::normed_causal_conv_backward", mutates_args=())
 def _gradients(
-    g: torch.Tensor,  # [B, N, D]: of y
-    x: torch.Tensor,
-    mean: torch.Tensor,
-    rstd: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor,
-    conv_weight: torch.Tensor,
+    g: Tensor,  # [B, N, D]: of y
+    x: Tensor,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    conv_weight: Tensor,
     width: int,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Return the gradients of x and of all weights [2 + NEIGHBOURS, D]: of the norm's, its bias, the convolution's."""
     grad = torch.empty_like(x)
     batch, pixels, depth = x.shape
@@ -104,7 +105,7 @@ def run_once(device: torch.device, depth: int) -> None:
     torch.autograd.grad(y.sum(), x)
 
 
-def _launch(kernel: triton.JITFunction, x: torch.Tensor, *tensors: torch.Tensor, width: int) -> None:
+def _launch(kernel: triton.JITFunction, x: Tensor, *tensors: Tensor, width: int) -> None:
     batch, pixels, depth = x.shape
     block = triton.next_power_of_2(depth)
     kernel[(triton.cdiv(pixels, PIXELS), batch)](

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from scanline.kernels.categorical.reference import VALUES, Categorical
 from scanline.kernels.codec.coder import MIN_RANGE, PRECISION, TOTAL
@@ -34,12 +35,12 @@ MIN_SCALE = 105  # 0.0001 in units of 2^-20: PixelLogistics, "elu"
 _FRACTION = BIT - 1  # mask of the digits of bits behind the point
 
 # Returns where the intervals of a byte's values [...] begin, int64 [...], for values from 0 to 256.
-Starts = Callable[[torch.Tensor], torch.Tensor]
+Starts = Callable[[Tensor], Tensor]
 Table = Callable[[], tuple[int, ...]]
-Choose = Callable[[Starts], torch.Tensor]  # returns the values int64 [...] of the byte that has these intervals
+Choose = Callable[[Starts], Tensor]  # returns the values int64 [...] of the byte that has these intervals
 
 
-def for_each_channel(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
+def for_each_channel(distribution: Categorical | PixelLogistics, parameters: Tensor, choose: Choose) -> None:
     """Call `choose` for each byte of a step in order, under `parameters` [..., width]: to encode a byte, or find it."""
     if not isinstance(distribution, Categorical):
         _for_each_pixel_channel(distribution, parameters, choose)
@@ -48,7 +49,7 @@ def for_each_channel(distribution: Categorical | PixelLogistics, parameters: tor
     sums = torch.nn.functional.pad(weights.cumsum(-1), (1, 0))  # of the weights of all smaller values
     total = sums[..., -1]
 
-    def starts(values: torch.Tensor) -> torch.Tensor:
+    def starts(values: Tensor) -> Tensor:
         smaller = sums.gather(-1, values.unsqueeze(-1)).squeeze(-1)
         cumulative = (smaller * TOTAL) // total
         return _start(cumulative, values)
@@ -56,13 +57,11 @@ def for_each_channel(distribution: Categorical | PixelLogistics, parameters: tor
     choose(starts)
 
 
-def intervals(
-    distribution: Categorical | PixelLogistics, parameters: torch.Tensor, values: torch.Tensor
-) -> torch.Tensor:
+def intervals(distribution: Categorical | PixelLogistics, parameters: Tensor, values: Tensor) -> Tensor:
     """Return the starts and widths int64 [..., C, 2] of a step's bytes `values` [..., C], each given the earlier."""
-    of_channels: list[torch.Tensor] = []
+    of_channels: list[Tensor] = []
 
-    def choose(starts: Starts) -> torch.Tensor:
+    def choose(starts: Starts) -> Tensor:
         channel = len(of_channels)
         value = values[..., channel].long()
         start = starts(value)
@@ -78,17 +77,17 @@ def intervals(
 class Readers:
     """Decoders of B codes, as coder.Decoder, whose numbers change IN PLACE."""
 
-    code: torch.Tensor  # [B, W] uint8, 0 behind an end
-    at: torch.Tensor  # [B] int64
-    value: torch.Tensor  # [B] int64
-    range: torch.Tensor  # [B] int64
+    code: Tensor  # [B, W] uint8, 0 behind an end
+    at: Tensor  # [B] int64
+    value: Tensor  # [B] int64
+    range: Tensor  # [B] int64
 
-    def targets(self) -> torch.Tensor:
+    def targets(self) -> Tensor:
         """Return a number [B] of the next symbol's interval."""
         unit = self.range >> PRECISION
         return (self.value // unit).clamp(max=TOTAL - 1)
 
-    def take(self, starts: torch.Tensor, widths: torch.Tensor) -> None:
+    def take(self, starts: Tensor, widths: Tensor) -> None:
         """Go past symbols with the intervals `starts` and `widths` [B]."""
         unit = self.range >> PRECISION
         self.range.copy_(unit * widths)
@@ -101,7 +100,7 @@ class Readers:
             self.at.add_(is_short)
             is_short = self.range < MIN_RANGE
 
-    def _next_bytes(self) -> torch.Tensor:
+    def _next_bytes(self) -> Tensor:
         """Return the next byte [B] int64 of each code, 0 behind its end."""
         length = self.code.shape[1]
         inside = self.at.clamp(max=length - 1)
@@ -109,11 +108,11 @@ class Readers:
         return byte.masked_fill(self.at >= length, 0)
 
 
-def decode(distribution: Categorical | PixelLogistics, parameters: torch.Tensor, readers: Readers) -> torch.Tensor:
+def decode(distribution: Categorical | PixelLogistics, parameters: Tensor, readers: Readers) -> Tensor:
     """Return the bytes [B, C] uint8 of a step that codes have under `parameters` [B, width]; move the readers."""
-    of_channels: list[torch.Tensor] = []
+    of_channels: list[Tensor] = []
 
-    def choose(starts: Starts) -> torch.Tensor:
+    def choose(starts: Starts) -> Tensor:
         values = find(starts, readers.targets())
         start = starts(values)
         width = starts(values + 1) - start
@@ -136,7 +135,7 @@ def histogram_starts(histogram: Sequence[float]) -> list[int]:
     return starts
 
 
-def find(starts: Starts, targets: torch.Tensor) -> torch.Tensor:
+def find(starts: Starts, targets: Tensor) -> Tensor:
     """Return the values int64 [...] whose intervals hold the numbers `targets` [...] below TOTAL."""
     values = torch.zeros_like(targets)
     for step in (128, 64, 32, 16, 8, 4, 2, 1):
@@ -145,7 +144,7 @@ def find(starts: Starts, targets: torch.Tensor) -> torch.Tensor:
     return values
 
 
-def _start(cumulative: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _start(cumulative: Tensor, values: Tensor) -> Tensor:
     return cumulative - (cumulative >> 16) + values
 
 
@@ -153,16 +152,16 @@ def _start(cumulative: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 class _Logistics:
     """The components of one channel: all int64 [..., K]."""
 
-    below: torch.Tensor  # how many bits each logarithm of a weight is below the largest
-    means: torch.Tensor
-    rates: torch.Tensor  # the inverses of the scales
+    below: Tensor  # how many bits each logarithm of a weight is below the largest
+    means: Tensor
+    rates: Tensor  # the inverses of the scales
 
-    def edges(self, values: torch.Tensor) -> torch.Tensor:
+    def edges(self, values: Tensor) -> Tensor:
         """Return how many bits [..., K] from each mean the bins of `values` [...] begin."""
         edges = values.unsqueeze(-1) * BYTE - BYTE // 2
         return ((edges - self.means) * self.rates) >> 16
 
-    def starts(self, values: torch.Tensor) -> torch.Tensor:
+    def starts(self, values: Tensor) -> Tensor:
         """See Starts."""
         weights = _weights(self.below)
         total = weights.sum(-1) * (SURE // TOTAL)
@@ -172,7 +171,7 @@ class _Logistics:
         cumulative = cumulative.masked_fill(values == VALUES, TOTAL)
         return _start(cumulative, values)
 
-    def below_after(self, values: torch.Tensor) -> torch.Tensor:
+    def below_after(self, values: Tensor) -> Tensor:
         """Return `below` of the next channel: each component's weight times what it gave the bytes `values` [...]."""
         # A bin has the probability sigmoid(upper edge) sigmoid(-lower edge) (1 - e^-width); black has no lower edge,
         # white no upper one, and both are as wide as the rest of the line.
@@ -187,7 +186,7 @@ class _Logistics:
         return below - below.amin(-1, keepdim=True)
 
 
-def _for_each_pixel_channel(distribution: PixelLogistics, parameters: torch.Tensor, choose: Choose) -> None:
+def _for_each_pixel_channel(distribution: PixelLogistics, parameters: Tensor, choose: Choose) -> None:
     k = distribution.components
     c = distribution.channels
     coefficients = distribution.coefficients  # of each component, one for each pair of channels
@@ -201,7 +200,7 @@ def _for_each_pixel_channel(distribution: PixelLogistics, parameters: torch.Tens
     rates = _rates(distribution.scale, raw_scales).unflatten(-1, (k, c))
     factors = whole(raw_factors, BYTE).clamp(-MAX_FACTOR, MAX_FACTOR)
 
-    errors: list[torch.Tensor] = []
+    errors: list[Tensor] = []
     for channel in range(c):
         # The errors of earlier channels move the means of this one.
         mean = means[..., channel]
@@ -216,24 +215,24 @@ def _for_each_pixel_channel(distribution: PixelLogistics, parameters: torch.Tens
         errors.append(values.unsqueeze(-1) * BYTE - means[..., channel])
 
 
-def round_shift(number: torch.Tensor, places: int) -> torch.Tensor:
+def round_shift(number: Tensor, places: int) -> Tensor:
     """Return number / 2^places, rounded to the nearest whole number, halves up."""
     half = 1 << (places - 1)
     return (number + half) >> places
 
 
-def _weights(below: torch.Tensor) -> torch.Tensor:
+def _weights(below: Tensor) -> Tensor:
     """Return 2^-below in units of 2^-20, rounded."""
     return round_shift(exp2(below), 10)
 
 
-def _below_largest(logits: torch.Tensor) -> torch.Tensor:
+def _below_largest(logits: Tensor) -> Tensor:
     """Return how many bits each logit [..., n] is below the largest."""
     bits = whole(logits, BITS_OF_E)
     return bits.amax(-1, keepdim=True) - bits
 
 
-def _rates(scale: str, raw: torch.Tensor) -> torch.Tensor:
+def _rates(scale: str, raw: Tensor) -> Tensor:
     """Return the inverses of the logistics' scales, given by the parameters `raw`."""
     bits = whole(raw, BITS_OF_E)
     if scale == "exp":
@@ -244,7 +243,7 @@ def _rates(scale: str, raw: torch.Tensor) -> torch.Tensor:
     return RATE // (power + linear + MIN_SCALE)
 
 
-def whole(parameters: torch.Tensor, factor: int) -> torch.Tensor:
+def whole(parameters: Tensor, factor: int) -> Tensor:
     """Return float32 parameters times a factor as whole numbers, rounded towards 0, from -MAX_VALUE, which is also
     what is not a number, to MAX_VALUE."""
     product = parameters.float() * float(factor)
@@ -252,7 +251,7 @@ def whole(parameters: torch.Tensor, factor: int) -> torch.Tensor:
     return torch.where(product > -MAX_VALUE, limited, -MAX_VALUE).long()
 
 
-def exp2(bits: torch.Tensor) -> torch.Tensor:
+def exp2(bits: Tensor) -> Tensor:
     """Return 2^(-bits / BIT) ONE for bits of at least 0."""
     fraction = (bits & _FRACTION) << 8
     index = fraction >> 16
@@ -261,7 +260,7 @@ def exp2(bits: torch.Tensor) -> torch.Tensor:
     return power >> places
 
 
-def log2(number: torch.Tensor) -> torch.Tensor:
+def log2(number: Tensor) -> Tensor:
     """Return log2(number) BIT for numbers from 1 to 2 ONE - 1."""
     places = torch.frexp(number.double()).exponent.long() - 1
     fraction = (number << (30 - places)) - ONE
@@ -270,7 +269,7 @@ def log2(number: torch.Tensor) -> torch.Tensor:
     return (places << 16) + _between(log2_table, index, rest >> 6, 16)
 
 
-def log2_sigmoid(bits: torch.Tensor) -> torch.Tensor:
+def log2_sigmoid(bits: Tensor) -> Tensor:
     """Return log2(1 / (1 + 2^(-bits / BIT))) BIT."""
     power = exp2(bits.abs())
     index = (power >> 22).clamp(max=255)
@@ -278,7 +277,7 @@ def log2_sigmoid(bits: torch.Tensor) -> torch.Tensor:
     return bits.clamp(max=0) - _between(log2_table, index, rest >> 6, 16)
 
 
-def sigmoid(bits: torch.Tensor) -> torch.Tensor:
+def sigmoid(bits: Tensor) -> Tensor:
     """Return SURE / (1 + 2^(-bits / BIT))."""
     away = bits.abs().clamp(max=SIGMOID_BITS * BIT - 1)
     tail = _between(sigmoid_table, away >> 10, away & 1023, 10)
@@ -286,11 +285,11 @@ def sigmoid(bits: torch.Tensor) -> torch.Tensor:
 
 
 @cache
-def _entries(table: Table, device: torch.device) -> torch.Tensor:
+def _entries(table: Table, device: torch.device) -> Tensor:
     return torch.tensor(table(), device=device)
 
 
-def _between(table: Table, index: torch.Tensor, fraction: torch.Tensor, places: int) -> torch.Tensor:
+def _between(table: Table, index: Tensor, fraction: Tensor, places: int) -> Tensor:
     """Return the value of a table at index + fraction / 2^places."""
     entries = _entries(table, index.device)
     first = entries[index]

@@ -8,6 +8,7 @@ in quantised_cdf_triton.py.
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.categorical.reference import VALUES, Categorical
 from scanline.kernels.codec import coder
@@ -39,16 +40,16 @@ _MOVED = tl.constexpr(-(-coder.PRECISION // 8))  # bytes of the code, at most, b
 
 
 def decode(
-    parameters: torch.Tensor,  # [B, width] float32, as in reference.py
-    base: torch.Tensor,  # [B, C] float32, added to the means of every component; of logits: not read
-    slots: torch.Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
-    images: torch.Tensor,  # [S, N] uint8, changed in place
-    known: torch.Tensor,  # [S, N] bool
-    position: torch.Tensor,  # [S] int64
-    code: torch.Tensor,  # [S, length] uint8: 0 behind its end
-    code_at: torch.Tensor,  # [S] int64, changed in place, as the two that follow: as in coder.Decoder
-    code_value: torch.Tensor,  # [S] int64
-    code_range: torch.Tensor,  # [S] int64; 0: the image has no code, and nothing is done
+    parameters: Tensor,  # [B, width] float32, as in reference.py
+    base: Tensor,  # [B, C] float32, added to the means of every component; of logits: not read
+    slots: Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    images: Tensor,  # [S, N] uint8, changed in place
+    known: Tensor,  # [S, N] bool
+    position: Tensor,  # [S] int64
+    code: Tensor,  # [S, length] uint8: 0 behind its end
+    code_at: Tensor,  # [S] int64, changed in place, as the two that follow: as in coder.Decoder
+    code_value: Tensor,  # [S] int64
+    code_range: Tensor,  # [S] int64; 0: the image has no code, and nothing is done
     distribution: Categorical | PixelLogistics,
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
@@ -75,11 +76,11 @@ def decode(
 
 
 def write_intervals(
-    parameters: torch.Tensor,  # [B, width] float32, as in reference.py
-    base: torch.Tensor,  # [B, C] float32, added to the means of every component; of logits: not read
-    rows: torch.Tensor,  # [B] int64: each row's number; -1: nothing is written
-    values: torch.Tensor,  # [B, C] uint8: the bytes of a step
-    out: torch.Tensor,  # [B, C, 2] int32, where to put starts and widths
+    parameters: Tensor,  # [B, width] float32, as in reference.py
+    base: Tensor,  # [B, C] float32, added to the means of every component; of logits: not read
+    rows: Tensor,  # [B] int64: each row's number; -1: nothing is written
+    values: Tensor,  # [B, C] uint8: the bytes of a step
+    out: Tensor,  # [B, C, 2] int32, where to put starts and widths
     distribution: Categorical | PixelLogistics,
     chained: bool = False,
 ) -> None:
@@ -91,17 +92,17 @@ def write_intervals(
 
 
 def _launch(
-    parameters: torch.Tensor,
-    base: torch.Tensor,
-    slots: torch.Tensor,
-    images: torch.Tensor,
-    known: torch.Tensor | None,
-    position: torch.Tensor | None,
-    code: torch.Tensor | None,
-    code_at: torch.Tensor | None,
-    code_value: torch.Tensor | None,
-    code_range: torch.Tensor | None,
-    out: torch.Tensor | None,
+    parameters: Tensor,
+    base: Tensor,
+    slots: Tensor,
+    images: Tensor,
+    known: Tensor | None,
+    position: Tensor | None,
+    code: Tensor | None,
+    code_at: Tensor | None,
+    code_value: Tensor | None,
+    code_range: Tensor | None,
+    out: Tensor | None,
     code_length: int,
     distribution: Categorical | PixelLogistics,
     chained: bool,

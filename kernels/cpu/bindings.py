@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from scanline.kernels.cpu.shape import CODES, Arrays, Shape
 
@@ -74,7 +74,7 @@ class Network:
     def __init__(
         self,
         shape: Shape,
-        tensors: Sequence[torch.Tensor],
+        tensors: Sequence[Tensor],
         weights: str = "float32",
         threads: int = 1,
         isa: str | None = None,
@@ -138,9 +138,9 @@ class Network:
         slots: Arrays,
         start: int,
         stop: int,
-        bits: torch.Tensor,
-        parameters: torch.Tensor | None = None,
-        intervals: torch.Tensor | None = None,
+        bits: Tensor,
+        parameters: Tensor | None = None,
+        intervals: Tensor | None = None,
     ) -> None:
         """Run known bytes start..stop-1 of every slot, n whole steps. Write their bits [B, stop - start] float64, the
         parameters [B, n, P] float32, and start and width of their intervals [B, stop - start, 2] int32."""
@@ -150,8 +150,8 @@ class Network:
 
     def follow(
         self,
-        parameters: torch.Tensor,
-        without: torch.Tensor | None,
+        parameters: Tensor,
+        without: Tensor | None,
         path: bytes,
         *,
         seed: int,
@@ -180,7 +180,7 @@ class Network:
         )
         return steps, drawn.raw
 
-    def copy_slots(self, slots: Arrays, sources: torch.Tensor, targets: torch.Tensor) -> None:
+    def copy_slots(self, slots: Arrays, sources: Tensor, targets: Tensor) -> None:
         """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE; no target is the
         source of another slot."""
         self.shape.check_copying(slots, sources, targets)
@@ -219,7 +219,7 @@ class CheckedSlots:
         self.struct = _slots(arrays)
 
 
-def _address(tensor: torch.Tensor | None) -> int | None:
+def _address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 

@@ -6,9 +6,9 @@ An image's result does not depend on what else is in the batch. Nothing is retur
 device.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import VALUES
@@ -36,15 +36,15 @@ GUIDED_WARPS = 16  # of the program of one guided image, which computes 256 valu
 
 
 def sample(
-    parameters: torch.Tensor,  # [B, width] float32: logits, means, raw scales, coefficients, as in reference.py
-    base: torch.Tensor,  # [B, C] float32, added to the means of every component
-    slots: torch.Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    parameters: Tensor,  # [B, width] float32: logits, means, raw scales, coefficients, as in reference.py
+    base: Tensor,  # [B, C] float32, added to the means of every component
+    slots: Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
     arrays: SlotArrays,
     distribution: PixelLogistics,
-    costs: torch.Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
+    costs: Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     guiding: Guiding | None = None,
-    code_range: torch.Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
+    code_range: Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
 ) -> None:
     """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add their cost at
     temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. If a parameter

@@ -11,9 +11,9 @@ takes the projection [B, 2 H C + H M], and finds the states of each row through 
 program's result depends on its own image alone.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 from scanline.kernels.feature_maps import feature_map as known_map
@@ -26,19 +26,19 @@ ELEMENTS = WARP_ELEMENTS
 
 
 def fused_recurrent_step(
-    projected: torch.Tensor,  # [B, 2 H C + H M]: queries and keys before the feature map, values
-    s: torch.Tensor,  # [S, H, C, M] float32, float16 or bfloat16, changed in place
-    z: torch.Tensor,  # [S, H, C] float32, changed in place
-    deferred: torch.Tensor,  # [S, K, H (C + M)] float32, changed in place: phi(k) and v that s and z lack
-    position: torch.Tensor,  # [S] int64: the byte that comes next, step_bytes times the steps before it
-    slots: torch.Tensor,  # [B] int64, all different: which of the S states each row steps; -1: nothing is done
+    projected: Tensor,  # [B, 2 H C + H M]: queries and keys before the feature map, values
+    s: Tensor,  # [S, H, C, M] float32, float16 or bfloat16, changed in place
+    z: Tensor,  # [S, H, C] float32, changed in place
+    deferred: Tensor,  # [S, K, H (C + M)] float32, changed in place: phi(k) and v that s and z lack
+    position: Tensor,  # [S] int64: the byte that comes next, step_bytes times the steps before it
+    slots: Tensor,  # [B] int64, all different: which of the S states each row steps; -1: nothing is done
     step_bytes: int = 1,
     feature_map: str = "elu",
-    y: torch.Tensor | None = None,  # [B, H M] float32, where to put the result
+    y: Tensor | None = None,  # [B, H M] float32, where to put the result
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     elements: int = ELEMENTS,  # of s in a program; other bits for each number
     at_once: bool = False,  # whether all deferred steps are loaded, before it is known how many there are
-) -> torch.Tensor:
+) -> Tensor:
     """Update s, z and deferred of the chosen slots IN PLACE as `reference.recurrent_step`, and return y [B, H M]; rows
     whose slot is -1 are not written."""
     heads, key_width, value_width = check(projected, s, z, deferred, feature_map)
@@ -75,10 +75,10 @@ def fused_recurrent_step(
 
 
 def check(
-    projected: torch.Tensor,
-    s: torch.Tensor,
-    z: torch.Tensor,
-    deferred: torch.Tensor,
+    projected: Tensor,
+    s: Tensor,
+    z: Tensor,
+    deferred: Tensor,
     feature_map: str,
 ) -> tuple[int, int, int]:
     """Return H, C and M; ValueError where the feature map is unknown or the sizes do not fit."""

@@ -1,17 +1,18 @@
 """Reference of the recurrent step: eq. 18-20, image by image and head by head, never optimised."""
 
 import torch
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 
 
 def recurrent_step(
-    phi_q: torch.Tensor,  # [B, H, C]
-    phi_k: torch.Tensor,  # [B, H, C]
-    v: torch.Tensor,  # [B, H, M]
-    s: torch.Tensor,  # [B, H, C, M], changed in place
-    z: torch.Tensor,  # [B, H, C], changed in place
-) -> torch.Tensor:
+    phi_q: Tensor,  # [B, H, C]
+    phi_k: Tensor,  # [B, H, C]
+    v: Tensor,  # [B, H, M]
+    s: Tensor,  # [B, H, C, M], changed in place
+    z: Tensor,  # [B, H, C], changed in place
+) -> Tensor:
     """Add phi(k) v^T to s (eq. 18) and phi(k) to z (eq. 19), both IN PLACE, and return
     y = phi(q)^T s / (phi(q)^T z + 1e-6) [B, H, M], the attention's part of eq. 20."""
     batch, heads, _ = v.shape

@@ -6,26 +6,26 @@ stores states, so that y, s, z and deferred are those of as many launches of `fu
 separately: whether their bits are equal on a device is for the caller to check (model/backends/cuda.py does).
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 from scanline.kernels.step.fused_triton import add_deferred, check, inputs, step, tile
 
 
 def fused_recurrent_sequence(
-    projected: torch.Tensor,  # [N B, 2 H C + H M]: row n B + b is position n of image b, as in fused_recurrent_step
-    s: torch.Tensor,  # [B, H, C, M] float32, float16 or bfloat16, changed in place
-    z: torch.Tensor,  # [B, H, C] float32, changed in place
-    deferred: torch.Tensor,  # [B, K, H (C + M)] float32, changed in place, as in fused_recurrent_step
-    at: torch.Tensor,  # [1 or more] int64: the byte of position 0, step_bytes times the steps of an image before it
-    begin: torch.Tensor,  # [B] int64: the first position of each image
-    end: torch.Tensor,  # [B] int64: the position after its last, at most N; where it is not above `begin`, none
+    projected: Tensor,  # [N B, 2 H C + H M]: row n B + b is position n of image b, as in fused_recurrent_step
+    s: Tensor,  # [B, H, C, M] float32, float16 or bfloat16, changed in place
+    z: Tensor,  # [B, H, C] float32, changed in place
+    deferred: Tensor,  # [B, K, H (C + M)] float32, changed in place, as in fused_recurrent_step
+    at: Tensor,  # [1 or more] int64: the byte of position 0, step_bytes times the steps of an image before it
+    begin: Tensor,  # [B] int64: the first position of each image
+    end: Tensor,  # [B] int64: the position after its last, at most N; where it is not above `begin`, none
     step_bytes: int = 1,
     feature_map: str = "elu",
-    y: torch.Tensor | None = None,  # [N B, H M] float32, where to put the result
-) -> torch.Tensor:
+    y: Tensor | None = None,  # [N B, H M] float32, where to put the result
+) -> Tensor:
     """Step through positions begin..end-1 of each image, updating s, z and deferred IN PLACE. Return y [N B, H M]; rows
     of other positions are not written."""
     heads, key_width, value_width = check(projected, s, z, deferred, feature_map)

@@ -5,17 +5,17 @@ A slot that is its own source costs two loads. A source must be its own source: 
 so that no copy depends on the order of the programs.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 NUMBERS = 4096  # of a program at most: 8 loads of 16 bytes of float32 for each of 128 threads
 
 
 def copy_slots(
-    array: torch.Tensor,  # [S, ...], or [L, S, ...] of L layers: changed in place
-    sources: torch.Tensor,  # [n] int64: slots, each its own source
-    targets: torch.Tensor,  # [n] int64: slots, all different
+    array: Tensor,  # [S, ...], or [L, S, ...] of L layers: changed in place
+    sources: Tensor,  # [n] int64: slots, each its own source
+    targets: Tensor,  # [n] int64: slots, all different
     layered: bool = False,  # whether the slots are the array's second axis
 ) -> None:
     """Copy what slot sources[i] holds into slot targets[i], IN PLACE, bit for bit; on a GPU without waiting."""

@@ -5,25 +5,25 @@ The vector is the row of the previous byte's value (before the image the last ro
 position added or appended, plus the row of the image's label where the model has classes.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.triton.moments import BLOCK, blocks, store_moments
 
 
 def embed(
-    slots: torch.Tensor,  # [B] int64: the row of images and position of each; -1: none
-    images: torch.Tensor,  # [S, N] uint8
-    position: torch.Tensor,  # [S] int64: the byte to predict
-    values: torch.Tensor,  # [V, W] float32
-    places: torch.Tensor,  # [N - first, W] float32: of the positions from `first` on
-    x: torch.Tensor,  # [B, W] where value and place are added, [B, 2 W] where they are concatenated: the result
-    active: torch.Tensor,  # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
-    at: torch.Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
-    moments: torch.Tensor | None = None,  # [B, blocks of x, 2] float32, another result: see moments.py
-    classes: torch.Tensor | None = None,  # [1 + number of classes, D] float32, D the columns of x
-    labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
+    slots: Tensor,  # [B] int64: the row of images and position of each; -1: none
+    images: Tensor,  # [S, N] uint8
+    position: Tensor,  # [S] int64: the byte to predict
+    values: Tensor,  # [V, W] float32
+    places: Tensor,  # [N - first, W] float32: of the positions from `first` on
+    x: Tensor,  # [B, W] where value and place are added, [B, 2 W] where they are concatenated: the result
+    active: Tensor,  # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
+    at: Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
+    moments: Tensor | None = None,  # [B, blocks of x, 2] float32, another result: see moments.py
+    classes: Tensor | None = None,  # [1 + number of classes, D] float32, D the columns of x
+    labels: Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
     """Write x, active and moments; x is zero where active is -1."""
     width = values.shape[1]
@@ -55,9 +55,7 @@ def embed(
     )
 
 
-def check_classes(
-    classes: torch.Tensor | None, labels: torch.Tensor | None, images: torch.Tensor, x: torch.Tensor
-) -> None:
+def check_classes(classes: Tensor | None, labels: Tensor | None, images: Tensor, x: Tensor) -> None:
     """Raise ValueError where classes [1 + number, D] or labels [S] do not fit images [S, N] and x [B, D]."""
     assert (classes is None) == (labels is None)
     if classes is not None and labels is not None:

@@ -4,24 +4,24 @@ row i B + b. Reference: torch's indexing.
 The byte at which a pass begins is a number on the device, so that a recorded pass may be replayed from any byte on.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 ROWS = 128  # of a program
 
 
 def write_rows(
-    begin: torch.Tensor,  # [1] int64: the first byte of step 0
-    position: torch.Tensor,  # [B] int64: the first byte of each image that is run
-    stops: torch.Tensor,  # [B or more] int64: the byte after its last; all are whole steps from `begin`
-    images: torch.Tensor,  # [B or more, N] uint8
-    slots: torch.Tensor,  # [R] int64, a result, as those below: the image of each row; -1: its step is not run
-    rows: torch.Tensor,  # [R] int64: the row's own number; -1: its step is not run
-    at: torch.Tensor,  # [R] int64: the first byte of its step, which may be beyond the image
-    first: torch.Tensor,  # [B] int64: the first step of each image that is run
-    last: torch.Tensor,  # [B] int64: the step after its last; where it is not above `first`, none is run
-    values: torch.Tensor,  # [R, C] uint8: the bytes of a step; 0 where it is not run
+    begin: Tensor,  # [1] int64: the first byte of step 0
+    position: Tensor,  # [B] int64: the first byte of each image that is run
+    stops: Tensor,  # [B or more] int64: the byte after its last; all are whole steps from `begin`
+    images: Tensor,  # [B or more, N] uint8
+    slots: Tensor,  # [R] int64, a result, as those below: the image of each row; -1: its step is not run
+    rows: Tensor,  # [R] int64: the row's own number; -1: its step is not run
+    at: Tensor,  # [R] int64: the first byte of its step, which may be beyond the image
+    first: Tensor,  # [B] int64: the first step of each image that is run
+    last: Tensor,  # [B] int64: the step after its last; where it is not above `first`, none is run
+    values: Tensor,  # [R, C] uint8: the bytes of a step; 0 where it is not run
 ) -> None:
     """Write slots, rows, at, first, last and values of R / B steps of C bytes."""
     batch = len(position)

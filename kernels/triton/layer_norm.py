@@ -2,9 +2,9 @@
 Reference: torch.nn.functional.layer_norm. The mean first, then the mean of squares around it, in float32.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.triton.pdl import options, wait
 
@@ -13,9 +13,9 @@ ROWS = 4  # of a program
 
 
 def layer_norm(
-    x: torch.Tensor,  # [B, D] float32, changed in place
-    weight: torch.Tensor,  # [D]
-    bias: torch.Tensor,  # [D]
+    x: Tensor,  # [B, D] float32, changed in place
+    weight: Tensor,  # [D]
+    bias: Tensor,  # [D]
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
 ) -> None:
     """Compute x = (x - mean) / sqrt(variance + 1e-5) weight + bias, row by row, IN PLACE."""

@@ -16,9 +16,9 @@ time either way (benchmarks.gpu saw so on an H200), except for the low parts of 
 
 from dataclasses import dataclass
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.triton.layer_norm import EPSILON
 from scanline.kernels.triton.moments import blocks, mean_and_rstd, row_moments, store_moments
@@ -49,11 +49,11 @@ NARROW = Tiling(16, 64, 256, 2, 8, True)
 class Halves:
     """A weight [O, K] as float16 numbers: weight = high + low / 2048; `low` is None where all of it is zero."""
 
-    high: torch.Tensor  # [O, K]
-    low: torch.Tensor | None  # [O, K]
+    high: Tensor  # [O, K]
+    low: Tensor | None  # [O, K]
 
     @classmethod
-    def of(cls, weight: torch.Tensor) -> "Halves":
+    def of(cls, weight: Tensor) -> "Halves":
         """Split a float32 weight [O, K]; ValueError where a number is beyond float16's range."""
         high = weight.half().contiguous()
         if not high.isfinite().all():
@@ -63,19 +63,19 @@ class Halves:
 
 
 def linear(
-    x: torch.Tensor,  # [B, K] float32
+    x: Tensor,  # [B, K] float32
     weight: Halves,  # [O, K]
-    bias: torch.Tensor,  # [O], or one for each label: [1 + K, O]
-    out: torch.Tensor,  # [B, O] float32: where to put the result; may be `residual`
-    norm: tuple[torch.Tensor, torch.Tensor] | None = None,  # weight and bias [K] of a LayerNorm of x
+    bias: Tensor,  # [O], or one for each label: [1 + K, O]
+    out: Tensor,  # [B, O] float32: where to put the result; may be `residual`
+    norm: tuple[Tensor, Tensor] | None = None,  # weight and bias [K] of a LayerNorm of x
     activation: str = "none",
-    residual: torch.Tensor | None = None,  # [B, O], added at the end; written before the previous kernel began
+    residual: Tensor | None = None,  # [B, O], added at the end; written before the previous kernel began
     tiling: Tiling | None = None,  # chosen by the number of rows if not given
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
-    moments: torch.Tensor | None = None,  # [B, blocks(K), 2] of x, for the norm; computed by a launch if not given
-    out_moments: torch.Tensor | None = None,  # [B, blocks(O), 2]: where to put those of the result
-    labels: tuple[torch.Tensor, torch.Tensor] | None = None,  # slots [B], -1: none, and the label of each slot [S]
-) -> torch.Tensor:
+    moments: Tensor | None = None,  # [B, blocks(K), 2] of x, for the norm; computed by a launch if not given
+    out_moments: Tensor | None = None,  # [B, blocks(O), 2]: where to put those of the result
+    labels: tuple[Tensor, Tensor] | None = None,  # slots [B], -1: none, and the label of each slot [S]
+) -> Tensor:
     """Write `out`, and `out_moments` if given, and return `out`."""
     batch, depth = x.shape
     width = bias.shape[-1]

@@ -8,9 +8,9 @@ them, in whichever shape of program. Kernels that use these functions must be co
 multiply-adds, which the compiler applies as it likes too (`options` of pdl.py sees to that).
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.triton.pdl import options, wait
 
@@ -25,10 +25,10 @@ def blocks(width: int) -> int:
 
 
 def row_moments(
-    x: torch.Tensor,  # [B, D] float32
-    out: torch.Tensor | None = None,  # [B, blocks(D), 2] float32: where to put the result
+    x: Tensor,  # [B, D] float32
+    out: Tensor | None = None,  # [B, blocks(D), 2] float32: where to put the result
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
-) -> torch.Tensor:
+) -> Tensor:
     """Return of each block of a row the mean, and the sum of squares around it."""
     batch, width = x.shape
     if out is None:

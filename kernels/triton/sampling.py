@@ -10,26 +10,27 @@ from dataclasses import dataclass
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 DRAWS = 128  # of a program
-Guiding = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # label, partner [S] int64 (0: not guided), guidance [S]
+Guiding = tuple[Tensor, Tensor, Tensor]  # label, partner [S] int64 (0: not guided), guidance [S]
 
 
 @dataclass(frozen=True)
 class SlotArrays:
     """What the sampling kernels read of S slots of N bytes."""
 
-    images: torch.Tensor  # [S, N] uint8, changed in place
-    known: torch.Tensor  # [S, N] bool
-    bits: torch.Tensor  # [S] float64, changed in place
-    known_bits: torch.Tensor  # [S] float64, changed in place
-    temperature: torch.Tensor  # [S] float32
-    seed: torch.Tensor  # [S] int64
-    index: torch.Tensor  # [S] int64
-    position: torch.Tensor  # [S] int64, changed in place
+    images: Tensor  # [S, N] uint8, changed in place
+    known: Tensor  # [S, N] bool
+    bits: Tensor  # [S] float64, changed in place
+    known_bits: Tensor  # [S] float64, changed in place
+    temperature: Tensor  # [S] float32
+    seed: Tensor  # [S] int64
+    index: Tensor  # [S] int64
+    position: Tensor  # [S] int64, changed in place
 
     @property
-    def pointers(self) -> tuple[torch.Tensor, ...]:
+    def pointers(self) -> tuple[Tensor, ...]:
         """The arrays as the kernels take them, in their order."""
         known = self.known.view(torch.uint8)
         return (
@@ -45,11 +46,11 @@ class SlotArrays:
 
 
 def check(
-    parameters: torch.Tensor,
+    parameters: Tensor,
     width: int,
-    slots: torch.Tensor,
-    images: torch.Tensor,
-    known: torch.Tensor,
+    slots: Tensor,
+    images: Tensor,
+    known: Tensor,
 ) -> None:
     """Raise ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do not fit."""
     if parameters.shape != (len(slots), width) or images.shape != known.shape:
@@ -62,7 +63,7 @@ def check(
     assert known.is_contiguous()
 
 
-def draw_uniforms(seed: torch.Tensor, index: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+def draw_uniforms(seed: Tensor, index: Tensor, position: Tensor) -> Tensor:
     """Return the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2], as kernels/philox.py."""
     if not seed.shape == index.shape == position.shape or seed.dim() != 1:
         raise ValueError(f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit")

@@ -18,6 +18,7 @@ from functools import cache, cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ class Window:
         return _around(self.wave_rows, self.wave_columns) if self.waves else ()
 
     @cached_property
-    def wave_table(self) -> torch.Tensor:
+    def wave_table(self) -> Tensor:
         """The waves of each byte [256, 2 waves]; a property, because torch.compile traces into cached functions, but
         not into values."""
         return wave_table(self.waves)
 
     @cached_property
-    def _wave_tables(self) -> dict[torch.device, torch.Tensor]:
+    def _wave_tables(self) -> dict[torch.device, Tensor]:
         """The same on each device that has asked for it."""
         return {}
 
@@ -67,7 +68,7 @@ class Window:
         wave_bytes = len(self.wave_pixels) * self.channels
         return self.linear_inputs + wave_bytes * 2 * self.waves
 
-    def read(self, images: torch.Tensor, pixel: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def read(self, images: Tensor, pixel: Tensor) -> tuple[Tensor, Tensor]:
         """Return the inputs [B, n, inputs] float32 of pixels [B, n] int64, or [1, n] where they are the same for all
         images, of images [B, N] uint8, and their references [B, n, channels], which are zero unless centred. Bytes of a
         pixel and of those after it are not read."""
@@ -90,7 +91,7 @@ class Window:
             parts.append(waves.flatten(2))
         return torch.cat(parts, dim=-1), reference
 
-    def _reference(self, images: torch.Tensor, pixel: torch.Tensor) -> torch.Tensor:
+    def _reference(self, images: Tensor, pixel: Tensor) -> Tensor:
         """Return the references [B, n, channels] of pixels [B, n]."""
         if not self.centred:
             return torch.zeros(*pixel.shape, self.channels, device=images.device)
@@ -102,7 +103,7 @@ class Window:
         mean = (above + left) / 2
         return torch.where(first_column, above, torch.where(first_row, left, mean))
 
-    def _bytes(self, images: torch.Tensor, pixel: torch.Tensor, up: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    def _bytes(self, images: Tensor, pixel: Tensor, up: Tensor, right: Tensor) -> Tensor:
         """Return the bytes [B, n, k, channels] uint8 of the pixels `up` rows above and `right` columns to the right [k]
         of each of `pixel` [B, n]."""
         row = pixel.unsqueeze(-1) // self.width - up
@@ -116,7 +117,7 @@ class Window:
 
 
 @cache
-def wave_table(waves: int) -> torch.Tensor:
+def wave_table(waves: int) -> Tensor:
     """Return the table [256, 2 waves] float32: for each byte the sines of pi 2^k v, k < waves, then the cosines.
 
     Rounded from exact angles, in 1020ths of a turn, and a power series in float64, and so the same on every machine,
@@ -149,7 +150,7 @@ def _around(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
     return (*above, *left)
 
 
-def _offsets(rows: int, columns: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def _offsets(rows: int, columns: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return the rows up and columns right [k] of `_around`, made on the device: it would wait for copies, which no
     CUDA graph can hold."""
     wide = 2 * columns + 1

@@ -5,9 +5,9 @@ Reference: reference.py, whose numbers these are bit for bit.
 A program is one image. Bytes come straight from the slots; the offsets of the window's pixels follow from their number.
 """
 
-import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from scanline.kernels.triton.embedding import check_classes
 from scanline.kernels.window.reference import Window
@@ -15,17 +15,17 @@ from scanline.kernels.window.reference import Window
 
 def read_window(
     window: Window,
-    slots: torch.Tensor,  # [B] int64: the row of images and position of each; -1: none
-    images: torch.Tensor,  # [S, N] uint8
-    position: torch.Tensor,  # [S] int64: the first byte of the pixel to predict
-    table: torch.Tensor,  # [256, 2 waves] float32: `wave_table`
-    places: torch.Tensor,  # [pixels, D] float32: vectors of the pixels
-    inputs: torch.Tensor,  # [B, at least window.inputs] float32, a result; columns beyond the inputs are not written
-    x: torch.Tensor,  # [B, D], a result: the row of `places`, plus that of `classes`
-    active: torch.Tensor,  # [B] int64, a result: slots, but -1 where the image is done (its position is N)
-    at: torch.Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
-    classes: torch.Tensor | None = None,  # [1 + number of classes, D] float32
-    labels: torch.Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
+    slots: Tensor,  # [B] int64: the row of images and position of each; -1: none
+    images: Tensor,  # [S, N] uint8
+    position: Tensor,  # [S] int64: the first byte of the pixel to predict
+    table: Tensor,  # [256, 2 waves] float32: `wave_table`
+    places: Tensor,  # [pixels, D] float32: vectors of the pixels
+    inputs: Tensor,  # [B, at least window.inputs] float32, a result; columns beyond the inputs are not written
+    x: Tensor,  # [B, D], a result: the row of `places`, plus that of `classes`
+    active: Tensor,  # [B] int64, a result: slots, but -1 where the image is done (its position is N)
+    at: Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
+    classes: Tensor | None = None,  # [1 + number of classes, D] float32
+    labels: Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
 ) -> None:
     """Write inputs, x and active; the first two are zero where active is -1."""
     length = window.height * window.width * window.channels
