@@ -2,8 +2,8 @@
 
 A request without a valid key is refused before its body is read, a websocket before it is accepted. Browsers cannot
 send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. Behind a proxy
-that has Authorization for itself the key is in X-API-Key, whose requests have it nowhere else. The name of the key
-becomes part of the request's Client. A websocket ends with its key.
+that has Authorization for itself the key is in X-API-Key; behind one that has X-API-Key it is in Authorization. The
+name of the key becomes part of the request's Client. A websocket ends with its key.
 """
 
 import asyncio
@@ -42,10 +42,14 @@ class ApiKeyMiddleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        sent = set(_sent_keys(scope))  # one key a request: several would be as many guesses at once
-        has_key = bool(sent)
-        key = sent.pop() if len(sent) == 1 else b""
-        name = self.keys.name_of(key)
+        # One key in each place: several would be as many guesses at once. A proxy may have a key of its own in one.
+        places = [set(_header_keys(scope)), set(_authorization_keys(scope))]
+        has_key = any(places)
+        key, name = b"", None
+        for sent in places:
+            if name is None and len(sent) == 1:
+                (key,) = sent
+                name = self.keys.name_of(key)
         if name is not None:
             scope[CLIENT] = client = replace(client_of(scope), key=name)
             CURRENT.set(client.id)
@@ -93,13 +97,15 @@ def _is_open(scope: Scope) -> bool:
     return bool(scope["type"] == "http" and (scope["path"] in OPEN_PATHS or is_page(scope["path"])))
 
 
-def _sent_keys(scope: Scope) -> Iterator[bytes]:
-    """Yield the keys of KEY_HEADERS, or where there are none of the authorization headers and, for a websocket, of the
-    subprotocols."""
-    own = [value.strip() for name, value in scope["headers"] if name in KEY_HEADERS]
-    if any(own):
-        yield from own
-        return
+def _header_keys(scope: Scope) -> Iterator[bytes]:
+    """Yield the keys of KEY_HEADERS that are not empty."""
+    for name, value in scope["headers"]:
+        if name in KEY_HEADERS and value.strip():
+            yield value.strip()
+
+
+def _authorization_keys(scope: Scope) -> Iterator[bytes]:
+    """Yield the keys of the authorization headers and, for a websocket, of the subprotocols."""
     for name, value in scope["headers"]:
         scheme, _, key = value.partition(b" ")
         if name == b"authorization" and scheme.lower() == b"bearer":
