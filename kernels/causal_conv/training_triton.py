@@ -16,7 +16,8 @@ from scanline.kernels.triton.layer_norm import EPSILON
 
 PIXELS = 32  # pixels of a program
 LANES = 256  # numbers of a row for each warp: more need too many registers, and more warps wait for each other
-UPS, LEFTS = (tl.constexpr(offsets) for offsets in zip(*OFFSETS, strict=True))
+UPS = tl.constexpr(tuple(up for up, _ in OFFSETS))
+LEFTS = tl.constexpr(tuple(left for _, left in OFFSETS))
 COUNT = tl.constexpr(NEIGHBOURS)
 
 

@@ -20,7 +20,8 @@ from scanline.kernels.triton.pdl import options, wait
 
 Norm = tuple[Tensor, Tensor]  # weight and bias [D]
 WARPS = 4
-UPS, LEFTS = (tl.constexpr(offsets) for offsets in zip(*OFFSETS, strict=True))
+UPS = tl.constexpr(tuple(up for up, _ in OFFSETS))
+LEFTS = tl.constexpr(tuple(left for _, left in OFFSETS))
 COUNT = tl.constexpr(NEIGHBOURS)
 
 

@@ -68,7 +68,9 @@ def sample(
         triton.next_power_of_2(channels),
         distribution.scale,
     )
+    partner = None
     if guiding is not None:
+        partner = guiding[1]
         _sample_guided[(len(slots),)](
             parameters,
             base,
@@ -88,7 +90,7 @@ def sample(
         slots,
         *arrays.pointers,
         costs,
-        None if guiding is None else guiding[1],
+        partner,
         code_range,
         len(slots),
         length,

@@ -98,16 +98,18 @@ class Window:
         one = torch.arange(2, device=images.device)
         near = self._bytes(images, pixel, 1 - one, -one).float() / 127.5 - 1
         above, left = near.unbind(2)
-        first_column = (pixel % self.width == 0)[..., None]
-        first_row = (pixel < self.width)[..., None]
+        pixel = pixel.unsqueeze(-1)
+        first_column = pixel % self.width == 0
+        first_row = pixel < self.width
         mean = (above + left) / 2
         return torch.where(first_column, above, torch.where(first_row, left, mean))
 
     def _bytes(self, images: Tensor, pixel: Tensor, up: Tensor, right: Tensor) -> Tensor:
         """Return the bytes [B, n, k, channels] uint8 of the pixels `up` rows above and `right` columns to the right [k]
         of each of `pixel` [B, n]."""
-        row = pixel.unsqueeze(-1) // self.width - up
-        column = pixel.unsqueeze(-1) % self.width + right
+        pixel = pixel.unsqueeze(-1)
+        row = pixel // self.width - up
+        column = pixel % self.width + right
         inside = (row >= 0) & (column >= 0) & (column < self.width)
         at = torch.where(inside, row * self.width + column, 0)
         channels = torch.arange(self.channels, device=images.device)

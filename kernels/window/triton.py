@@ -39,7 +39,7 @@ def read_window(
     check_classes(classes, labels, images, x)
     values = len(window.pixels) * window.channels
     waves = window.inputs - window.linear_inputs
-    blocks = (triton.next_power_of_2(max(1, count)) for count in (values, window.channels, waves, x.shape[1]))
+    width = x.shape[1]
     _read_window[(len(slots),)](
         slots,
         images,
@@ -65,8 +65,11 @@ def read_window(
         window.centred,
         values,
         waves,
-        x.shape[1],
-        *blocks,
+        width,
+        triton.next_power_of_2(max(1, values)),
+        triton.next_power_of_2(window.channels),
+        triton.next_power_of_2(max(1, waves)),
+        triton.next_power_of_2(width),
         num_warps=4,
         enable_fp_fusion=False,
     )
@@ -82,8 +85,9 @@ def _value(byte):
 def _bytes(image, pixel, number, channel, rows, columns, width, channels, outside, live):
     """Return bytes of the pixels that have a `number`, in raster order, in the window of `rows` rows above `pixel` and
     `columns` to either side and to the left; beyond the image, and where not `live`, they are `outside`."""
-    row = pixel // width - (rows - number // (2 * columns + 1))
-    column = pixel % width + number % (2 * columns + 1) - columns
+    wide = 2 * columns + 1
+    row = pixel // width - (rows - number // wide)
+    column = pixel % width + number % wide - columns
     inside = live & (row >= 0) & (column >= 0) & (column < width)
     return tl.load(image + (row * width + column) * channels + channel, mask=inside, other=outside)
 
@@ -96,7 +100,8 @@ def _reference(image, pixel, channel, width, channels, outside, live):
     at = image + (pixel - 1) * channels + channel
     left = _value(tl.load(at, mask=live & inner_column, other=outside))
     above = _value(tl.load(at - (width - 1) * channels, mask=live & inner_row, other=outside))
-    return tl.where(inner_column, tl.where(inner_row, (above + left) * 0.5, left), above)
+    mean = (above + left) * 0.5
+    return tl.where(inner_column, tl.where(inner_row, mean, left), above)
 
 
 @triton.jit
