@@ -1,4 +1,4 @@
-import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-BwARNsGh.js";var ee=`<div class="controls">
+import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-Dty2vFrr.js";var ee=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -152,18 +152,19 @@ Autograd through it is the reference of gradients.
 """
 
 import torch
+from torch import Tensor
 
 EPSILON = 1e-6  # added to the normaliser, as the authors' published code does
 
 
 def causal_linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, N, C]
-    v: torch.Tensor,  # [B, H, N, M]
-    s: torch.Tensor | None = None,  # [B, H, C, M]
-    z: torch.Tensor | None = None,  # [B, H, C]
-    weight: torch.Tensor | None = None,  # [B, N]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, N, C]
+    v: Tensor,  # [B, H, N, M]
+    s: Tensor | None = None,  # [B, H, C, M]
+    z: Tensor | None = None,  # [B, H, C]
+    weight: Tensor | None = None,  # [B, N]
+) -> tuple[Tensor, Tensor, Tensor]:
     """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
     phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
 
@@ -174,36 +175,45 @@ def causal_linear_attention(
     arguments are not changed.
     """
     batch, heads, length, key_width = phi_q.shape
-    s = phi_q.new_zeros(batch, heads, key_width, v.shape[-1]) if s is None else s
-    z = phi_q.new_zeros(batch, heads, key_width) if z is None else z
+    value_width = v.shape[-1]
+    if s is None:
+        s = phi_q.new_zeros(batch, heads, key_width, value_width)
+    if z is None:
+        z = phi_q.new_zeros(batch, heads, key_width)
     outputs = []
     for i in range(length):
-        s = s + phi_k[:, :, i, :, None] * v[:, :, i, None, :]
-        z = z + phi_k[:, :, i]
-        numerator = (phi_q[:, :, i, :, None] * s).sum(dim=2)
-        normaliser = (phi_q[:, :, i] * z).sum(dim=2)
-        outputs.append(numerator / (normaliser + EPSILON)[..., None])
+        query = phi_q[:, :, i]
+        key = phi_k[:, :, i]
+        value = v[:, :, i].unsqueeze(-2)
+        s = s + key.unsqueeze(-1) * value  # eq. 10
+        z = z + key  # eq. 11
+        numerator = (query.unsqueeze(-1) * s).sum(dim=2)
+        normaliser = (query * z).sum(dim=2) + EPSILON
+        outputs.append(numerator / normaliser.unsqueeze(-1))  # eq. 12
         if weight is not None:
-            rest = phi_k[:, :, i] * (weight[:, i, None, None] - 1)
-            s = s + rest[..., None] * v[:, :, i, None, :]
+            # This query has seen the key once; later ones see it \`weight\` times.
+            rest = key * (weight[:, i, None, None] - 1)
+            s = s + rest.unsqueeze(-1) * value
             z = z + rest
     return torch.stack(outputs, dim=2), s, z
 
 
 def linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, S, C]
-    v: torch.Tensor,  # [B, H, S, M]
-) -> torch.Tensor:
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, S, C]
+    v: Tensor,  # [B, H, S, M]
+) -> Tensor:
     """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4)."""
     batch, heads, length, _ = phi_q.shape
-    y = v.new_zeros(batch, heads, length, v.shape[-1])
+    keys, value_width = v.shape[2:]
+    y = v.new_zeros(batch, heads, length, value_width)
     for b in range(batch):
         for i in range(length):
             numerator = torch.zeros_like(y[b, :, i])
             normaliser = torch.zeros_like(y[b, :, i, 0])
-            for j in range(v.shape[2]):
-                similarity = (phi_q[b, :, i] * phi_k[b, :, j]).sum(dim=-1)
+            query = phi_q[b, :, i]
+            for j in range(keys):
+                similarity = (query * phi_k[b, :, j]).sum(dim=-1)
                 numerator = numerator + similarity.unsqueeze(-1) * v[b, :, j]
                 normaliser = normaliser + similarity
             y[b, :, i] = numerator / (normaliser + EPSILON).unsqueeze(-1)
@@ -215,24 +225,29 @@ autograd is all it needs, on any device: two products. The reference is \`refere
 """
 
 import torch
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 
 
 def linear_attention(
-    phi_q: torch.Tensor,  # [B, H, N, C]
-    phi_k: torch.Tensor,  # [B, H, S, C]
-    v: torch.Tensor,  # [B, H, S, M]
-) -> torch.Tensor:
+    phi_q: Tensor,  # [B, H, N, C]
+    phi_k: Tensor,  # [B, H, S, C]
+    v: Tensor,  # [B, H, S, M]
+) -> Tensor:
     """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where shapes do not fit."""
-    if (*phi_q.shape[:2], phi_q.shape[3]) != (*phi_k.shape[:2], phi_k.shape[3]) or phi_k.shape[:3] != v.shape[:3]:
+    batch, heads, _, key_width = phi_q.shape
+    keys = phi_k.shape[2]
+    if phi_k.shape != (batch, heads, keys, key_width) or v.shape[:3] != (batch, heads, keys):
         shapes = f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)}"
         raise ValueError(f"{shapes} do not fit")
-    wide = torch.promote_types(phi_q.dtype, torch.float32)
-    s = (phi_k.mT @ v).to(phi_q.dtype)  # [B, H, C, M]
-    z = phi_k.sum(dim=2, dtype=wide)  # [B, H, C]
-    normaliser = (phi_q.to(wide) @ z.unsqueeze(-1)) + EPSILON
-    return ((phi_q @ s).to(wide) / normaliser).to(v.dtype)
+    sum_dtype = torch.promote_types(phi_q.dtype, torch.float32)
+    s = phi_k.mT @ v  # [B, H, C, M]
+    z = phi_k.sum(dim=2, dtype=sum_dtype)  # [B, H, C]
+    numerator = phi_q @ s.to(phi_q.dtype)
+    normaliser = phi_q.to(sum_dtype) @ z.unsqueeze(-1)
+    y = numerator.to(sum_dtype) / (normaliser + EPSILON)
+    return y.to(v.dtype)
 `,re=`"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black, white, and greys that follow
 no smooth curve. Parameters are [..., 256] logits; \`log_prob\` and \`sample\` read the same softmax.
 """
@@ -259,14 +274,25 @@ def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
 def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarray) -> np.ndarray:
     """Return the bits [B, n] float64 of bytes that are known to within \`tolerances\` [B]: of all that differ no more
     from \`values\` [B, n] uint8, under \`parameters\` [B, n, 256]. numpy's: no image's bits depend on the others."""
-    away = np.abs(np.arange(VALUES, dtype=np.int16) - values[..., None].astype(np.int16))
+    all_values = np.arange(VALUES, dtype=np.int16)
+    away = np.abs(all_values - values[..., None].astype(np.int16))
+    excluded = away > tolerances[:, None, None].astype(np.int16)
     with np.errstate(divide="ignore", invalid="ignore"):  # of values that are ruled out; of numbers that are not finite
         weights = parameters.astype(np.float64)
         weights -= weights.max(axis=-1, keepdims=True)
         np.exp(weights, out=weights)
         total = weights.sum(axis=-1)
-        weights[away > tolerances[:, None, None].astype(np.int16)] = 0.0
-        return np.asarray(np.log2(total) - np.log2(weights.sum(axis=-1)))
+        weights[excluded] = 0.0
+        within = weights.sum(axis=-1)
+        return np.asarray(np.log2(total) - np.log2(within))
+
+
+def pick(weights: Tensor, uniform: Tensor) -> Tensor:
+    """Return which of the values with \`weights\` [..., n] the uniform [..., 1] picks, int64 [..., 1]."""
+    cumulative = weights.cumsum(dim=-1)
+    target = uniform * cumulative[..., -1:]
+    picked = (target >= cumulative).sum(dim=-1, keepdim=True)
+    return picked.clamp(max=weights.shape[-1] - 1)  # the target may round up to the sum of all
 
 
 @dataclass(frozen=True)
@@ -280,20 +306,25 @@ class Categorical:
 
     def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
         """Return the natural log-probability [..., 1] of the bytes \`values\` [..., 1] under \`parameters\` [..., 256]."""
-        return F.log_softmax(parameters.float(), dim=-1).gather(-1, values.long())
+        logs = F.log_softmax(parameters.float(), dim=-1)
+        return logs.gather(-1, values.long())
 
     def sample(
-        self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
+        self,
+        parameters: Tensor,
+        uniforms: Tensor,
+        temperature: Tensor,
+        values: Tensor,
+        known: Tensor,
     ) -> Tensor:
         """Return bytes [..., 1] uint8, one for each row of \`parameters\` [..., 256]; where \`known\`, those of \`values\`.
 
         uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
         the logits.
         """
-        weights = torch.softmax(parameters.float() / temperature.unsqueeze(-1), dim=-1)
-        cumulative = weights.cumsum(dim=-1)
-        picked = (uniforms[..., 0, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
-        return torch.where(known, values, picked.clamp(max=VALUES - 1).to(torch.uint8))
+        logits = parameters.float() / temperature.unsqueeze(-1)
+        picked = pick(torch.softmax(logits, dim=-1), uniforms[..., 0, :1])
+        return torch.where(known, values, picked.to(torch.uint8))
 
     def sample_guided(
         self,
@@ -366,7 +397,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from scanline.kernels.categorical.reference import VALUES, Categorical, guided
+from scanline.kernels.categorical.reference import VALUES, Categorical, guided, pick
 
 LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
@@ -405,19 +436,25 @@ class PixelLogistics:
         """Return the natural log-probability [..., C] of each of a pixel's bytes \`values\` [..., C] given its earlier
         ones, under \`parameters\` [..., width]: differences of the log-sums over components."""
         logits, means, scales, coefficients = self._split(parameters)
-        before = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
-        given, total = torch.zeros_like(before[..., 0]), []
+        weights = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
+        earlier = torch.zeros_like(weights[..., 0])  # log-probability of the earlier bytes
+        log_probs = []
         seen = values.float() / 127.5 - 1
         for channel in range(self.channels):
             mean = self._mean(channel, means, coefficients, seen)
-            before = before + log_bin(values[..., channel, None], mean, scales[..., channel])
-            now = torch.logsumexp(before, dim=-1)
-            total.append(now - given)
-            given = now
-        return torch.stack(total, dim=-1)
+            weights = weights + log_bin(values[..., channel, None], mean, scales[..., channel])
+            with_this = torch.logsumexp(weights, dim=-1)
+            log_probs.append(with_this - earlier)
+            earlier = with_this
+        return torch.stack(log_probs, dim=-1)
 
     def sample(
-        self, parameters: Tensor, uniforms: Tensor, temperature: Tensor, values: Tensor, known: Tensor
+        self,
+        parameters: Tensor,
+        uniforms: Tensor,
+        temperature: Tensor,
+        values: Tensor,
+        known: Tensor,
     ) -> Tensor:
         """Return the bytes [..., C] uint8 of a pixel for each row of \`parameters\` [..., width]; where \`known\` [..., C],
         those of \`values\` [..., C].
@@ -433,17 +470,19 @@ class PixelLogistics:
         painted: list[Tensor] = []
         seen = torch.zeros_like(means[..., 0, :])
         for channel in range(self.channels):
-            mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
-            cumulative = torch.softmax(weights, dim=-1).cumsum(dim=-1)
-            picked = (uniforms[..., channel, :1] * cumulative[..., -1:] >= cumulative).sum(dim=-1, keepdim=True)
-            picked = picked.clamp(max=self.components - 1)
+            mean = self._mean(channel, means, coefficients, seen)
+            scale = scales[..., channel]
+            # A component by its weight, and a value from its logistic, inverted at the second uniform.
+            picked = pick(torch.softmax(weights, dim=-1), uniforms[..., channel, :1])
             u = uniforms[..., channel, 1:]
-            drawn = mean.gather(-1, picked) + scale.gather(-1, picked) * (u.log() - (-u).log1p())
+            standard = u.log() - (-u).log1p()
+            drawn = mean.gather(-1, picked) + scale.gather(-1, picked) * standard
             byte = ((drawn + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
             byte = torch.where(known[..., channel, None], values[..., channel, None], byte)
             painted.append(byte)
+            # What each component gives the byte decides the components of the later ones.
             weights = weights + log_bin(byte, mean, scale)
-            seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
+            seen = _with_byte(seen, channel, byte)
         return torch.cat(painted, dim=-1)
 
     def sample_guided(
@@ -465,40 +504,54 @@ class PixelLogistics:
         """
         logits, means, scales, coefficients = self._split(torch.stack((with_class, without)))
         weights = F.log_softmax(logits, dim=-1)
-        every = torch.arange(VALUES, device=logits.device).unsqueeze(-1)
+        all_values = torch.arange(VALUES, device=logits.device).unsqueeze(-1)
+        least = math.log(MIN_PROBABILITY)
         painted: list[Tensor] = []
         seen = torch.zeros_like(means[0, ..., 0, :])
         for channel in range(self.channels):
-            mean, scale = self._mean(channel, means, coefficients, seen), scales[..., channel]
-            each = log_bin(every, mean.unsqueeze(-2), scale.unsqueeze(-2))  # [2, ..., 256, K]
-            logs = torch.logsumexp(weights.unsqueeze(-2) + each, dim=-1).clamp(min=math.log(MIN_PROBABILITY))
-            own = (part[..., channel : channel + 1] for part in (values, known))
-            draws = uniforms[..., channel : channel + 1, :]
-            byte = Categorical().sample(guided(logs[0], logs[1], guidance), draws, temperature, *own)
+            mean = self._mean(channel, means, coefficients, seen)
+            scale = scales[..., channel]
+            bins = log_bin(all_values, mean.unsqueeze(-2), scale.unsqueeze(-2))  # [2, ..., 256, K]
+            logs = torch.logsumexp(weights.unsqueeze(-2) + bins, dim=-1)
+            logs = logs.clamp(min=least)
+            this = slice(channel, channel + 1)
+            byte = Categorical().sample(
+                guided(logs[0], logs[1], guidance),
+                uniforms[..., this, :],
+                temperature,
+                values[..., this],
+                known[..., this],
+            )
             painted.append(byte)
             weights = F.log_softmax(weights + log_bin(byte, mean, scale), dim=-1)
-            seen = torch.cat((seen[..., :channel], byte.float() / 127.5 - 1, seen[..., channel + 1 :]), dim=-1)
+            seen = _with_byte(seen, channel, byte)
         return torch.cat(painted, dim=-1)
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
         """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
-        k, c = self.components, self.channels
-        logits, means, raw, coefficients = parameters.float().split((k, k * c, k * c, k * self.coefficients), dim=-1)
+        k = self.components
+        c = self.channels
+        sizes = (k, k * c, k * c, k * self.coefficients)
+        logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
         scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
-        return (
-            logits,
-            means.unflatten(-1, (k, c)),
-            scales.unflatten(-1, (k, c)),
-            coefficients.unflatten(-1, (k, self.coefficients)) if self.coefficients else coefficients,
-        )
+        if self.coefficients:
+            coefficients = coefficients.unflatten(-1, (k, self.coefficients))
+        return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients
 
     def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
         """Return the means [..., K] of a channel, given the values \`seen\` [..., C] of the earlier ones."""
-        mean, first = means[..., channel], channel * (channel - 1) // 2
+        mean = means[..., channel]
+        first = channel * (channel - 1) // 2
         for earlier in range(channel):
             error = seen[..., None, earlier] - means[..., earlier]
             mean = mean + coefficients[..., first + earlier] * error
         return mean
+
+
+def _with_byte(seen: Tensor, channel: int, byte: Tensor) -> Tensor:
+    """Return \`seen\` [..., C] with the value of a channel's byte [..., 1]."""
+    value = byte.float() / 127.5 - 1
+    return torch.cat((seen[..., :channel], value, seen[..., channel + 1 :]), dim=-1)
 
 
 def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
@@ -507,33 +560,42 @@ def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
     sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
     outer bins drop the factors that the tails make 1.
     """
+    is_black = values == 0
+    is_white = values == 255
     centred = values.float() / 127.5 - 1 - means
-    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(values == 255, 0.0)
-    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(values == 0, 0.0)
-    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales)).masked_fill((values == 0) | (values == 255), 0.0)
+    inner = F.logsigmoid((centred + HALF_BIN) / scales).masked_fill(is_white, 0.0)
+    outer = F.logsigmoid((HALF_BIN - centred) / scales).masked_fill(is_black, 0.0)
+    width = torch.log(-torch.expm1(-2 * HALF_BIN / scales))
+    width = width.masked_fill(is_black | is_white, 0.0)
     return inner + outer + width
 `,oe=`"""Reference of the recurrent step: eq. 18-20, image by image and head by head, never optimised."""
 
 import torch
+from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 
 
 def recurrent_step(
-    phi_q: torch.Tensor,  # [B, H, C]
-    phi_k: torch.Tensor,  # [B, H, C]
-    v: torch.Tensor,  # [B, H, M]
-    s: torch.Tensor,  # [B, H, C, M], changed in place
-    z: torch.Tensor,  # [B, H, C], changed in place
-) -> torch.Tensor:
+    phi_q: Tensor,  # [B, H, C]
+    phi_k: Tensor,  # [B, H, C]
+    v: Tensor,  # [B, H, M]
+    s: Tensor,  # [B, H, C, M], changed in place
+    z: Tensor,  # [B, H, C], changed in place
+) -> Tensor:
     """Add phi(k) v^T to s (eq. 18) and phi(k) to z (eq. 19), both IN PLACE, and return
     y = phi(q)^T s / (phi(q)^T z + 1e-6) [B, H, M], the attention's part of eq. 20."""
+    batch, heads, _ = v.shape
     y = torch.empty_like(v)
-    for b in range(s.shape[0]):
-        for h in range(s.shape[1]):
-            s[b, h] += torch.outer(phi_k[b, h], v[b, h])
-            z[b, h] += phi_k[b, h]
-            y[b, h] = (phi_q[b, h] @ s[b, h]) / (phi_q[b, h] @ z[b, h] + EPSILON)
+    for b in range(batch):
+        for h in range(heads):
+            query = phi_q[b, h]
+            key = phi_k[b, h]
+            s[b, h] += torch.outer(key, v[b, h])  # eq. 18
+            z[b, h] += key  # eq. 19
+            numerator = query @ s[b, h]
+            normaliser = query @ z[b, h]
+            y[b, h] = numerator / (normaliser + EPSILON)
     return y
 `,x=e=>`<mi>${e}</mi>`,S=e=>`<mo stretchy="false">${e}</mo>`,C=(...e)=>`<mrow>${e.join(``)}</mrow>`,w=(e,t)=>`<msub>${e}${t}</msub>`,T=e=>`<msup>${C(e)}${x(`T`)}</msup>`,se=(e,t)=>`<mfrac>${C(e)}${C(t)}</mfrac>`,E=e=>`<munder>${S(`∑`)}${x(e)}</munder>`,D=e=>x(`φ`)+S(`(`)+e+S(`)`),O=(e,t=`i`)=>w(x(e),x(t)),ce=e=>w(x(e),`<mn>0</mn>`)+S(`=`)+`<mn>0</mn>`,le=e=>w(x(e),C(x(`i`),S(`−`),`<mn>1</mn>`)),k=e=>O(`x`)+w(x(`W`),x(e)),[A,j,ue]=[D(O(`Q`)),D(O(`K`,`j`)),O(`V`,`j`)],de=`<msubsup>${x(`V`)}${x(`i`)}${S(`′`)}</msubsup>${S(`=`)}`,fe=T(D(k(`Q`))),pe={4:{number:`4`,math:[de+se(E(`j`)+T(A)+j+ue,E(`j`)+T(A)+j)],file:`kernels/attention/reference.py`,code:M(te,`similarity = `,`y[b, :, i] = `)},5:{number:`5`,math:[de+se(T(A)+E(`j`)+j+T(ue),T(A)+E(`j`)+j)],file:`kernels/attention/reference.py`,code:M(te,`s = s + phi_k`,`outputs.append`)},6:{number:`6`,math:[S(`(`)+D(x(`Q`))+T(D(x(`K`)))+S(`)`)+x(`V`),S(`=`)+D(x(`Q`))+S(`(`)+T(D(x(`K`)))+x(`V`)+S(`)`)],file:`kernels/attention/noncausal.py`,code:M(ne,`s = (phi_k.mT`,`return ((phi_q`)},7:{number:`7`,math:[D(x(`x`))+S(`=`)+x(`elu`)+S(`(`)+x(`x`)+S(`)`)+S(`+`)+`<mn>1</mn>`],file:`kernels/feature_maps.py`,code:M(ie,`return relu(x)`)},16:{number:`16, 17`,math:[ce(`s`)+S(`,`)+`<mspace width="1em"/>`+ce(`z`)],file:`kernels/attention/reference.py`,code:M(te,`s = phi_q.new_zeros`,`z = phi_q.new_zeros`)},18:{number:`18, 19`,math:[O(`s`)+S(`=`)+le(`s`)+S(`+`)+D(k(`K`))+T(S(`(`)+k(`V`)+S(`)`)),O(`z`)+S(`=`)+le(`z`)+S(`+`)+D(k(`K`))],file:`kernels/step/reference.py`,code:M(oe,`s[b, h] +=`,`z[b, h] +=`)},20:{number:`20`,math:[O(`y`)+S(`=`)+O(`f`,`l`)+S(`(`)+se(fe+O(`s`),fe+O(`z`))+S(`+`)+O(`x`)+S(`)`)],file:`kernels/step/reference.py`,code:M(oe,`y[b, h] = `)}},me={categorical:{number:``,math:[],file:`kernels/categorical/reference.py`,code:M(re,`weights = torch.softmax`,`picked = `)},logistics:{number:``,math:[],file:`kernels/pixel_logistics/reference.py`,code:M(ae,`cumulative = `,`byte = ((drawn`)}};function M(e,t,n=t){let r=e.split(`
 `),i=e=>t=>t.trimStart().startsWith(e),a=r.findIndex(i(t)),o=r.findIndex((e,t)=>t>=a&&i(n)(e));if(a<0||o<0)throw Error(`No lines from “${t}” to “${n}”.`);let s=r.slice(a,o+1),c=Math.min(...s.map(e=>e.length-e.trimStart().length));return s.map(e=>e.slice(c)).join(`
