@@ -10,6 +10,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from scanline.server.api.payload.accept import takes_gzip
+
 PART_BYTES = 65_536  # sent at once; the next part when the client has read it
 
 
@@ -26,8 +28,7 @@ class KeptFile:
 
     def response(self, request: Headers) -> Response:
         """Return the answer to a request with these headers."""
-        takes_gzip = "gzip" in self.content and "gzip" in request.get("accept-encoding", "")
-        coding = "gzip" if takes_gzip else "identity"
+        coding = "gzip" if "gzip" in self.content and takes_gzip(request) else "identity"
         etag = self.etag if coding == "identity" else f'{self.etag[:-1]}-gzip"'
         headers = {**self.headers, "etag": etag}
         if len(self.content) > 1:
@@ -35,7 +36,7 @@ class KeptFile:
         # It is looked for in quotes, so that this finds it in any list, and with the W/ of a proxy.
         if etag in request.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        if takes_gzip:
+        if coding != "identity":
             headers["content-encoding"] = coding
         return _InParts(self.content[coding], headers=headers, media_type=self.media_type)
 

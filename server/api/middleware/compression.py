@@ -4,8 +4,11 @@ Answers with images are not compressed: PNG and WebP are already, and of their b
 a proxy can do. Event streams never wait for a compressor.
 """
 
+from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from scanline.server.api.payload.accept import takes_gzip
 
 MIN_BYTES = 1000
 LEVEL = 4
@@ -19,4 +22,5 @@ class CompressionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"
-        await (self.gzip if is_metrics else self.app)(scope, receive, send)
+        app = self.gzip if is_metrics and takes_gzip(Headers(scope=scope)) else self.app
+        await app(scope, receive, send)

@@ -1,8 +1,9 @@
-"""The Accept header, and media types that pictures do not have."""
+"""Headers of what a client accepts, and media types that pictures do not have."""
 
 import re
 
 from fastapi import Request
+from starlette.datastructures import Headers
 
 JSON = "application/json"
 NPY = "application/x-npy"
@@ -11,14 +12,26 @@ WEIGHT = re.compile(r"[01](\.\d*)?|\.\d+")  # of a media type; Java writes .2
 
 
 def accepted(request: Request) -> list[str]:
-    """Return the media types of a request's Accept, those of the greatest weight first (RFC 9110, 12.4.2). What is
-    beyond MAX_TYPES is not read: the event loop would take long for 30 kB of commas."""
+    """Return the media types of a request's Accept, those of the greatest weight first."""
+    weights = _weights(request.headers.getlist("accept"))
+    return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])
+
+
+def takes_gzip(headers: Headers) -> bool:
+    """Return whether an answer may be compressed with gzip (RFC 9110, 12.5.3)."""
+    weights = _weights(headers.getlist("accept-encoding"))
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+def _weights(values: list[str]) -> dict[str, float]:
+    """Return the weight of each name in the values of a header (RFC 9110, 12.4.2). What is beyond MAX_TYPES is not
+    read: the event loop would take long for 30 kB of commas."""
     weights: dict[str, float] = {}
-    for part in ",".join(request.headers.getlist("accept")).lower().split(",", MAX_TYPES)[:MAX_TYPES]:
+    for part in ",".join(values).lower().split(",", MAX_TYPES)[:MAX_TYPES]:
         kind, *parameters = map(str.strip, part.split(";", MAX_PARAMETERS))
         given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
         weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
-    return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])
+    return weights
 
 
 def takes_json(kind: str) -> bool:

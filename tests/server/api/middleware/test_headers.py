@@ -173,3 +173,30 @@ def test_readiness_names_models_only_to_clients_with_a_key(client: httpx.Client,
     url = f"{guarded_server.url}/readyz"
     assert httpx.get(url).json() == httpx.get(url, headers=bearer("wrong")).json() == {"status": "ready"}
     assert httpx.get(url, headers=bearer(KEY)).json() == {"status": "ready", "models": {"grey": "ready"}}
+
+
+@pytest.mark.parametrize(
+    ("accepts", "coding"),
+    [
+        ("gzip", "gzip"),
+        ("br, GZip;q=0.1", "gzip"),
+        ("*", "gzip"),
+        ("gzip;q=0", None),
+        ("gzip; q=0.0, *", None),
+        ("*;q=0", None),
+        ("gzipped", None),
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/openapi.json"])
+def test_a_file_is_compressed_where_the_client_accepts_it(
+    client: httpx.Client, path: str, accepts: str, coding: str | None
+) -> None:
+    response = client.get(path, headers={"accept-encoding": accepts})
+    assert response.headers.get("content-encoding") == coding
+
+
+def test_metrics_are_not_compressed_for_a_client_that_refuses_it(client: httpx.Client) -> None:
+    codings = {
+        accepts: client.get("/metrics", headers={"accept-encoding": accepts}) for accepts in ("gzip", "gzip;q=0")
+    }
+    assert [response.headers.get("content-encoding") for response in codings.values()] == ["gzip", None]
