@@ -103,7 +103,10 @@ class AdmissionControl:
                 "ask for fewer."
             )
             raise QueueFullError(message, "client_queue_full", None)
-        if total.images + images > room:
+        # A client that holds nothing may have one image beyond the room, while fewer clients than that hold any.
+        others = len(self.clients) - (client in self.clients)
+        is_newcomer = own.images + images == 1 and others < room
+        if total.images + images > room and not is_newcomer:
             message = "Too many images are waiting; try again in a moment."
             raise QueueFullError(message, "queue_full", self._retry_after(total.images))
         others = total.images - own.images

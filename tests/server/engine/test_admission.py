@@ -52,7 +52,7 @@ def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
     assert refusal(measured(1000.0, waiting=20_000), 20_000, "second").retry_after == 1
     admission = AdmissionControl(QueueLimits(6))  # whose rate is not known
     admission.reserve(10, "first", SLOTS)
-    assert refusal(admission, 1, "second").retry_after == 2
+    assert refusal(admission, 2, "second").retry_after == 2
 
 
 @pytest.mark.parametrize("clients", [2, 3, 5])
@@ -73,6 +73,22 @@ def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients: int, 
     admission.reserve(most, "newcomer", SLOTS)
     assert refusal(admission, 1, "newcomer").code == "client_queue_full"
     admission.reserve(1, "another", SLOTS)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+def test_a_newcomer_has_one_image_beyond_a_queue_that_as_many_clients_as_it_has_room_for_do_not_fill(
+    share: float,
+) -> None:
+    room = 8 + SLOTS
+    admission = AdmissionControl(QueueLimits(8, share))
+    admission.reserve(max(1, int(share * room)), "0", SLOTS)
+    for name in map(str, range(1, room)):
+        with suppress(QueueFullError):
+            for _ in range(room):
+                admission.reserve(1, name, SLOTS)
+    assert len(admission.clients) == room
+    assert room <= admission.total.images < 2 * room
+    assert refusal(admission, 1, "newcomer").code == "queue_full"
 
 
 def test_a_client_may_always_have_one_image_and_leave_the_share_of_unread_bytes_that_others_need() -> None:
