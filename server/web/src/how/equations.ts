@@ -43,7 +43,7 @@ const EQUATIONS: Record<string, Equation> = {
     number: "5",
     math: [output + fraction(transposed(query) + sum("j") + key + transposed(value), transposed(query) + sum("j") + key)],
     file: "kernels/attention/reference.py",
-    code: lines(attention, "s = s + phi_k", "outputs.append"),
+    code: lines(attention, "query = phi_q[:, :, i]", "outputs.append"),
   },
   "6": {
     number: "6",
@@ -52,7 +52,7 @@ const EQUATIONS: Record<string, Equation> = {
       mo("=") + phi(mi("Q")) + mo("(") + transposed(phi(mi("K"))) + mi("V") + mo(")"),
     ],
     file: "kernels/attention/noncausal.py",
-    code: lines(noncausal, "s = (phi_k.mT", "return ((phi_q"),
+    code: lines(noncausal, "s = phi_k.mT", "y = numerator.to"),
   },
   "7": {
     number: "7",
@@ -73,7 +73,7 @@ const EQUATIONS: Record<string, Equation> = {
       at("z") + mo("=") + before("z") + mo("+") + phi(through("K")),
     ],
     file: "kernels/step/reference.py",
-    code: lines(step, "s[b, h] +=", "z[b, h] +="),
+    code: lines(step, "key = phi_k[b, h]", "z[b, h] +="),
   },
   "20": {
     number: "20",
@@ -81,7 +81,7 @@ const EQUATIONS: Record<string, Equation> = {
       at("y") + mo("=") + at("f", "l") + mo("(") + fraction(read + at("s"), read + at("z")) + mo("+") + at("x") + mo(")"),
     ],
     file: "kernels/step/reference.py",
-    code: lines(step, "y[b, h] = "),
+    code: lines(step, "numerator = query", "y[b, h] = "),
   },
 };
 
@@ -90,13 +90,13 @@ const DRAW: Record<string, Equation> = {
     number: "",
     math: [],
     file: "kernels/categorical/reference.py",
-    code: lines(categorical, "weights = torch.softmax", "picked = "),
+    code: lines(categorical, "cumulative = ", "picked = "),
   },
   logistics: {
     number: "",
     math: [],
     file: "kernels/pixel_logistics/reference.py",
-    code: lines(logistics, "cumulative = ", "byte = ((drawn"),
+    code: lines(logistics, "picked = pick(", "byte = ((drawn"),
   },
 };
 
