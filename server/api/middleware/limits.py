@@ -95,7 +95,9 @@ class WebsocketLimitMiddleware:
 
     def _refusal(self, client: str) -> ApiError | None:
         """Return why a client may not have the websockets that are counted now."""
-        if self.open.has_room(client):
+        # A client's first one may be beyond the limit, while fewer clients than that have any.
+        is_newcomer = self.open.by_client[client] == 1 and len(self.open.by_client) <= self.open.limit
+        if is_newcomer or self.open.has_room(client):
             return None
         if self.open.used > self.open.limit:
             message = f"All {self.open.limit} websockets of this server are in use; try again in a moment."

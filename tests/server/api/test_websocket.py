@@ -215,6 +215,13 @@ def test_one_websocket_too_many_is_refused(limited_server: Server, limited_clien
         assert_refused(refused, 503, None, "too_many_websockets")
         assert refused.headers["retry-after"] == "2"
         generate(limited_client)
+        for number in range(2, MAX_WEBSOCKETS + 1):  # while fewer clients than the limit have any
+            newcomer = {"source_address": (f"127.0.0.{number}", 0)}
+            painted = open_ones.enter_context(connected(limited_server.url, **newcomer)).paint(type="generate")
+            assert painted.order[-1] == "done"
+            assert_refused(refused_handshake(limited_server.url, **newcomer), 503, None, "too_many_websockets")
+        one_more = {"source_address": (f"127.0.0.{MAX_WEBSOCKETS + 1}", 0)}
+        assert_refused(refused_handshake(limited_server.url, **one_more), 503, None, "too_many_websockets")
 
 
 def test_one_job_too_many_is_refused_and_the_others_continue(limited_server: Server, limited: WebsocketClient) -> None:
