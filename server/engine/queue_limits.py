@@ -13,6 +13,7 @@ from math import ceil, inf
 from scanline.server.engine.rate_meter import RateMeter
 
 MAX_RETRY_SECONDS = 600
+NEWCOMER_IMAGES = 2  # one that is guided
 UNKNOWN_RETRY_SECONDS = 2  # where the rate is not known yet
 
 
@@ -97,21 +98,21 @@ class AdmissionControl:
         limits = self.limits
         room = self.slots + limits.max_waiting_images
         most = max(1.0, limits.client_share * room)  # where no other client has any
-        if images > most:
+        # A client that holds nothing may have one image, beyond the room too, while fewer clients than that hold any.
+        clients = len(self.clients) - (client in self.clients)
+        is_newcomer = not own.images and images <= NEWCOMER_IMAGES and clients < room
+        if images > most and not is_newcomer:
             message = (
                 f"This request has {images} images{counted}, and one client may have {int(most)} in progress; "
                 "ask for fewer."
             )
             raise QueueFullError(message, "client_queue_full", None)
-        # A client that holds nothing may have one image beyond the room, while fewer clients than that hold any.
-        others = len(self.clients) - (client in self.clients)
-        is_newcomer = own.images + images == 1 and others < room
         if total.images + images > room and not is_newcomer:
             message = "Too many images are waiting; try again in a moment."
             raise QueueFullError(message, "queue_full", self._retry_after(total.images))
         others = total.images - own.images
         client_room = max(1.0, limits.client_share * (room - others))
-        if own.images + images > client_room:
+        if own.images + images > client_room and not is_newcomer:
             message = (
                 f"This client has {own.images} images in progress and may have {int(client_room)} beside what others "
                 "have; wait until some are done."

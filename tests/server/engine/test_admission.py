@@ -52,7 +52,7 @@ def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
     assert refusal(measured(1000.0, waiting=20_000), 20_000, "second").retry_after == 1
     admission = AdmissionControl(QueueLimits(6))  # whose rate is not known
     admission.reserve(10, "first", SLOTS)
-    assert refusal(admission, 2, "second").retry_after == 2
+    assert refusal(admission, 3, "second").retry_after == 2
 
 
 @pytest.mark.parametrize("clients", [2, 3, 5])
@@ -82,12 +82,14 @@ def test_a_newcomer_has_one_image_beyond_a_queue_that_as_many_clients_as_it_has_
     room = 8 + SLOTS
     admission = AdmissionControl(QueueLimits(8, share))
     admission.reserve(max(1, int(share * room)), "0", SLOTS)
-    for name in map(str, range(1, room)):
+    for name in map(str, range(1, room - 1)):
         with suppress(QueueFullError):
             for _ in range(room):
                 admission.reserve(1, name, SLOTS)
+    refusal(admission, 3, "guided")
+    admission.reserve(2, "guided", SLOTS)
     assert len(admission.clients) == room
-    assert room <= admission.total.images < 2 * room
+    assert room < admission.total.images <= 2 * room
     assert refusal(admission, 1, "newcomer").code == "queue_full"
 
 
