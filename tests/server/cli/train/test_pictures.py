@@ -21,7 +21,7 @@ import scanline as package
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_card import metadata
 from scanline.model.formats.model_dir import CLASS_HEAD, read_evaluation, read_info, write_evaluation
-from tests.support.commands import done, refused
+from tests.support.commands import done, refused, scanline
 from tests.support.pictures import encode
 from tests.support.saved_models import assert_same_weights, files
 from tests.support.server.running_server import SCANLINE
@@ -92,7 +92,10 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
         f"serve it:      scanline serve --model {out}",
         "20 updates are too few to learn what the pictures show; give more --minutes",
     ]
-    measured = json.loads(done("evaluate", out, "--data", pictures, "--json"))
+    ran = scanline("evaluate", out, "--data", pictures, "--json")
+    assert (ran.status, ran.err.strip()) == (0, lines[1])
+    measured = json.loads(ran.out)
+    assert [each["file"] for each in measured.pop("left_out")] == ["broken.png", "notes.txt"]
     assert (measured["dataset"], measured["bits_per_dim"]) == (pictures.name, found["bits_per_dim"])
     card = (out / "README.md").read_text()
     for stated in (
