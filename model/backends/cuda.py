@@ -43,7 +43,7 @@ log = logging.getLogger("scanline.model")
 @dataclass(frozen=True)
 class CudaOptions:
     """How the work is cut into graphs and launches: speed only, no byte depends on it, but where states are in 16 bits
-    on `deferred`. `python -m benchmarks.gpu` tries it (`--parts sweep`)."""
+    on `deferred`. `python -m benchmarks.gpu` tries it (`--parts goals one sweep`)."""
 
     # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
     # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2

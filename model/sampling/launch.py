@@ -103,9 +103,10 @@ class Launch:
                 yield StateSnapshot(snapshot.request, snapshot.position, s.tobytes(), z.tobytes())
 
     def reads(self) -> Iterator[tuple[SlotAssignment, np.ndarray]]:
-        """Yield the finished images, with what each has read of its code (Fetched.decoders)."""
-        decoders = self.fetched.wait().decoders
-        yield from zip(self.finished, decoders[len(decoders) - len(self.finished) :], strict=True)
+        """Yield the finished images that another may follow, with what each has read of its code (Fetched.decoders)."""
+        for row, assignment in enumerate(self.finished, len(self.slots) - len(self.finished)):
+            if assignment.kind.is_followed:
+                yield assignment, self.fetched.wait().decoders[row]
 
     def finished_images(self, requests: Mapping[int, ActiveRequest]) -> Iterator[Finished]:
         """Yield the finished images of `requests`."""

@@ -21,6 +21,7 @@ class Coded(Kind):
     """The kind of all images of a request with codes, of which it knows how far they are decoded."""
 
     may_share_beginnings = False  # no random number decides their bytes
+    is_followed = True
 
     def __init__(self, codes: Codes, wanted: Sequence[int], config: ModelConfig) -> None:
         self.codes = codes

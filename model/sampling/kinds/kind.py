@@ -14,6 +14,7 @@ class Kind:
     slots = 1  # that an image takes
     candidates = 1  # of them, that paint bytes of their own; one of these is chosen at the end
     may_share_beginnings = True  # with images that were painted before
+    is_followed = False  # whether `following` may return an image
 
     def labels(self, label: int) -> tuple[int, ...]:
         """Return the labels under which the known first bytes of an image of this label are read: one or for each
